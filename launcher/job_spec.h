@@ -1,0 +1,45 @@
+// JobSpec: what the user asked for, as a value. Made by apps/hvrun from the command line; nothing
+// below apps knows about flags.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/plan.h"
+#include "rendezvous/messages.h"
+
+namespace hv::launcher {
+
+struct JobSpec {
+  int np = 0;                            // 0: all slots
+  std::vector<HostSpec> hosts;           // empty: this machine
+  std::string program;                   // as typed
+  std::vector<std::string> argv;         // argv[0] = program as typed
+  std::string working_directory;         // absolute
+  bool working_directory_given = false;  // by --wdir
+
+  // Environment: -x VAR or -x VAR=value, in the order given; globs allowed in VAR.
+  std::vector<std::string> export_names;
+  std::vector<rendezvous::KeyValue> export_values;
+  bool inherit_environment = true;  // --no-env
+
+  std::string ssh_identity_file;
+  int ssh_port = 0;
+  std::vector<std::string> ssh_options;  // -o style, from --ssh-option
+  std::uint16_t port_low = 0, port_high = 0;
+  std::string advertise_address;
+
+  std::string output_directory;  // --output-filename
+  std::string prefix = "rank";   // none | rank | host | time, combinations by comma
+  std::chrono::milliseconds start_timeout{30000};
+  std::chrono::milliseconds grace{5000};
+  std::chrono::milliseconds beat{1000};
+  std::chrono::milliseconds lost_after{5000};
+  bool verbose = false;
+  bool dry_run = false;
+};
+
+}  // namespace hv::launcher

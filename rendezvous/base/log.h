@@ -1,0 +1,19 @@
+// The project's log: leveled lines on standard error. Libraries do not log; whoever decides does,
+// once. spdlog stays behind this header. The level comes from HVRUN_LOG_LEVEL (HOROVOD_LOG_LEVEL):
+// trace, debug, info, warning (default), error, fatal.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace hv::base {
+
+enum class LogLevel : std::uint8_t { kTrace, kDebug, kInfo, kWarning, kError, kFatal };
+
+// Who writes: shown in every line, for example "hvrun", "agent h1", "rank 3". Thread safe.
+void set_log_name(std::string_view name);
+void set_log_level(LogLevel level);
+bool log_enabled(LogLevel level);
+void log(LogLevel level, std::string_view line);
+
+}  // namespace hv::base

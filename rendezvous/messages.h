@@ -1,0 +1,375 @@
+// Every message of the control plane. A struct lists its fields once, in `visit`; encode() and
+// decode() in codec.h walk that list. decode() checks caps and that nothing is left over, so a
+// message is whole before it has any effect. Strings are bytes: argv, environment and paths need
+// not be UTF-8.
+//
+// Streams: agent ⇄ server over TCP (sealed) or the spawner's stream; rank ⇄ agent over the agent's
+// Unix socket, whose frames the agent passes on inside FromRank and ToRank without reading more of
+// them than their type; a rank without an agent sends the same frames to the server over TCP.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/base/bytes.h"
+#include "rendezvous/base/error.h"
+
+namespace hv::rendezvous {
+
+enum class MsgType : std::uint16_t {
+  kInvalid = 0,
+  // agent → server
+  kAgentHello = 1,
+  kPreflightReply,
+  kRankStarted,
+  kRankExited,
+  kOutput,
+  kAgentDone,
+  kAgentFault,
+  kFromRank,
+  // server → agent
+  kAgentWelcome = 32,
+  kPreflight,
+  kLaunchOrder,
+  kOutputCredit,
+  kSignalRanks,
+  kEndRanks,
+  kStdin,
+  kToRank,
+  kRelease,
+  // both ways
+  kBeat = 64,
+  // rank → server
+  kRankHello = 96,
+  kStoreSet,
+  kStoreGet,
+  kStoreAdd,
+  kJoin,
+  kLeave,
+  kRankFault,
+  // server → rank
+  kRankWelcome = 128,
+  kStoreReply,
+  kPeerTable,
+  kNotice,
+};
+
+#define HV_FIELDS(...)                     \
+  template <class Self, class Visitor>     \
+  static void visit(Self& s, Visitor& v) { \
+    v(__VA_ARGS__);                        \
+  }
+#define HV_NO_FIELDS                   \
+  template <class Self, class Visitor> \
+  static void visit(Self&, Visitor&) {}
+
+struct Endpoint {  // a numeric address; IPv6 link-local carries its scope id as "%eth0"
+  std::string address;
+  std::uint16_t port = 0;
+  HV_FIELDS(s.address, s.port)
+  bool operator==(const Endpoint&) const = default;
+};
+
+struct KeyValue {  // an environment variable or a store entry
+  std::string key;
+  std::string value;
+  HV_FIELDS(s.key, s.value)
+};
+
+struct WireError {  // base::Error as it travels
+  std::uint8_t code = 0;
+  std::string text;
+  std::string origin;
+  std::int32_t sys = 0;
+  HV_FIELDS(s.code, s.text, s.origin, s.sys)
+};
+
+// ---- agent → server ------------------------------------------------------------------------
+
+struct Interface {  // one address of one network interface
+  std::string name;
+  std::string address;
+  bool loopback = false;
+  bool up = false;
+  HV_FIELDS(s.name, s.address, s.loopback, s.up)
+};
+
+struct AgentHello {
+  static constexpr MsgType kType = MsgType::kAgentHello;
+  std::string build_id;  // both ends must come from one build
+  std::uint32_t host_index = 0;
+  std::string host_name;  // what the host calls itself
+  std::string identity;   // boot id + namespaces: equal for two names of one host
+  std::int32_t pid = 0;
+  std::int32_t cpus = 0;  // of the affinity mask
+  std::vector<Interface> interfaces;
+  std::string reached_from;  // our address on the connection that reached the server
+  HV_FIELDS(s.build_id, s.host_index, s.host_name, s.identity, s.pid, s.cpus, s.interfaces,
+            s.reached_from)
+};
+
+struct PreflightReply {  // empty errors: this host can run the job
+  static constexpr MsgType kType = MsgType::kPreflightReply;
+  std::string program_path;       // absolute path that was found
+  std::uint16_t master_port = 0;  // held (bound, not listening) for rank 0; 0 if not asked for
+  std::vector<WireError> errors;
+  HV_FIELDS(s.program_path, s.master_port, s.errors)
+};
+
+struct RankStarted {
+  static constexpr MsgType kType = MsgType::kRankStarted;
+  std::int32_t rank = 0;
+  std::int32_t pid = 0;
+  HV_FIELDS(s.rank, s.pid)
+};
+
+struct RankExited {  // sent once per rank, after the last of its Output
+  static constexpr MsgType kType = MsgType::kRankExited;
+  std::int32_t rank = 0;
+  std::int32_t pid = 0;
+  std::int32_t exit_code = 0;  // if signal == 0
+  std::int32_t signal = 0;
+  bool core_dumped = false;
+  bool asked_to_end = false;  // by EndRanks or a lost link, before it ended
+  bool oom_killed = false;
+  std::int64_t at_us = 0;               // since the agent's start, steady clock
+  std::string exec_error;               // why it never started; empty if it did
+  std::vector<std::string> last_lines;  // of standard error (or output), at most 20
+  HV_FIELDS(s.rank, s.pid, s.exit_code, s.signal, s.core_dumped, s.asked_to_end, s.oom_killed,
+            s.at_us, s.exec_error, s.last_lines)
+};
+
+enum class Stream : std::uint8_t { kStdout = 1, kStderr = 2 };
+
+struct Output {  // bytes of one stream of one rank; eof with the last
+  static constexpr MsgType kType = MsgType::kOutput;
+  std::int32_t rank = 0;
+  Stream stream = Stream::kStdout;
+  bool eof = false;
+  base::Bytes data;
+  HV_FIELDS(s.rank, s.stream, s.eof, s.data)
+};
+
+struct AgentDone {  // all ranks of this host have ended and been reaped
+  static constexpr MsgType kType = MsgType::kAgentDone;
+  HV_NO_FIELDS
+};
+
+struct AgentFault {  // the agent itself cannot go on
+  static constexpr MsgType kType = MsgType::kAgentFault;
+  WireError error;
+  HV_FIELDS(s.error)
+};
+
+struct FromRank {
+  static constexpr MsgType kType = MsgType::kFromRank;
+  std::int32_t rank = 0;
+  MsgType type{};  // of the frame that the rank sent; kInvalid: its connection has closed
+  base::Bytes body;
+  HV_FIELDS(s.rank, s.type, s.body)
+};
+
+// ---- server → agent ------------------------------------------------------------------------
+
+struct AgentWelcome {
+  static constexpr MsgType kType = MsgType::kAgentWelcome;
+  std::string job;
+  std::uint32_t beat_ms = 1000;
+  std::uint32_t lost_after_ms = 5000;
+  std::uint32_t grace_ms = 5000;
+  HV_FIELDS(s.job, s.beat_ms, s.lost_after_ms, s.grace_ms)
+};
+
+struct Preflight {
+  static constexpr MsgType kType = MsgType::kPreflight;
+  std::string program;
+  std::string working_directory;
+  std::string path;  // the PATH that the ranks will get
+  bool hold_master_port = false;
+  std::uint16_t port_low = 0;  // --port-range; 0 = any
+  std::uint16_t port_high = 0;
+  HV_FIELDS(s.program, s.working_directory, s.path, s.hold_master_port, s.port_low, s.port_high)
+};
+
+struct RankOrder {
+  std::int32_t rank = 0;
+  std::int32_t local_rank = 0;
+  std::vector<KeyValue> env;  // on top of LaunchOrder::env
+  HV_FIELDS(s.rank, s.local_rank, s.env)
+};
+
+struct LaunchOrder {
+  static constexpr MsgType kType = MsgType::kLaunchOrder;
+  std::uint32_t epoch = 0;
+  std::string program;            // absolute, from the preflight of this host
+  std::vector<std::string> argv;  // argv[0] as typed
+  std::string working_directory;
+  std::vector<KeyValue> env;  // the complete environment, common to the ranks of this host
+  std::vector<std::string>
+      env_from_host;  // names (or globs) taken from the agent's own environment
+  std::vector<RankOrder> ranks;
+  std::string rank_secret;  // hex; what ranks get as HVRUN_SECRET
+  HV_FIELDS(s.epoch, s.program, s.argv, s.working_directory, s.env, s.env_from_host, s.ranks,
+            s.rank_secret)
+};
+
+struct OutputCredit {  // the agent may send this many more bytes of output of this rank
+  static constexpr MsgType kType = MsgType::kOutputCredit;
+  std::int32_t rank = 0;
+  std::uint32_t bytes = 0;
+  HV_FIELDS(s.rank, s.bytes)
+};
+
+struct SignalRanks {  // to the rank's own process, or to its whole process group
+  static constexpr MsgType kType = MsgType::kSignalRanks;
+  std::int32_t signal = 0;
+  bool whole_group = false;
+  HV_FIELDS(s.signal, s.whole_group)
+};
+
+struct EndRanks {  // TERM to the main process, after the grace time KILL to everything below it
+  static constexpr MsgType kType = MsgType::kEndRanks;
+  std::int32_t first_signal = 15;
+  std::uint32_t grace_ms = 5000;  // 0: KILL at once
+  HV_FIELDS(s.first_signal, s.grace_ms)
+};
+
+struct Stdin {
+  static constexpr MsgType kType = MsgType::kStdin;
+  std::int32_t rank = 0;
+  bool eof = false;
+  base::Bytes data;
+  HV_FIELDS(s.rank, s.eof, s.data)
+};
+
+struct ToRank {
+  static constexpr MsgType kType = MsgType::kToRank;
+  std::int32_t rank = 0;  // -1: every rank of this host
+  MsgType type{};
+  base::Bytes body;
+  HV_FIELDS(s.rank, s.type, s.body)
+};
+
+struct Release {  // the job is over: clean up, exit 0
+  static constexpr MsgType kType = MsgType::kRelease;
+  HV_NO_FIELDS
+};
+
+struct Beat {  // answered with the same number; also measures the clock offset
+  static constexpr MsgType kType = MsgType::kBeat;
+  std::uint64_t number = 0;
+  bool reply = false;
+  std::int64_t clock_us = 0;  // of the sender
+  HV_FIELDS(s.number, s.reply, s.clock_us)
+};
+
+// ---- rank → server -------------------------------------------------------------------------
+
+struct RankHello {
+  static constexpr MsgType kType = MsgType::kRankHello;
+  std::uint32_t epoch = 0;
+  std::int32_t rank = 0;
+  std::int32_t pid = 0;
+  std::string build_id;
+  HV_FIELDS(s.epoch, s.rank, s.pid, s.build_id)
+};
+
+struct StoreSet {
+  static constexpr MsgType kType = MsgType::kStoreSet;
+  std::uint64_t id = 0;
+  std::uint32_t epoch = 0;
+  std::string key;
+  base::Bytes value;
+  HV_FIELDS(s.id, s.epoch, s.key, s.value)
+};
+
+struct StoreGet {  // the server waits for the key, at most wait_ms (0 = answer at once)
+  static constexpr MsgType kType = MsgType::kStoreGet;
+  std::uint64_t id = 0;
+  std::uint32_t epoch = 0;
+  std::string key;
+  std::uint32_t wait_ms = 0;
+  HV_FIELDS(s.id, s.epoch, s.key, s.wait_ms)
+};
+
+struct StoreAdd {  // integers; an absent key counts as 0; the reply holds the new value (8 bytes)
+  static constexpr MsgType kType = MsgType::kStoreAdd;
+  std::uint64_t id = 0;
+  std::uint32_t epoch = 0;
+  std::string key;
+  std::int64_t delta = 0;
+  HV_FIELDS(s.id, s.epoch, s.key, s.delta)
+};
+
+struct PeerInfo {  // what the others need to reach and to name a rank
+  std::int32_t rank = 0;
+  std::int32_t pid = 0;
+  std::string host;                 // as the user named it
+  std::string identity;             // boot id + IPC and network namespace: equal = can share memory
+  std::vector<Endpoint> endpoints;  // of the data plane; empty when all ranks are on one host
+  std::string segment_socket;       // abstract Unix name, see LocalGroup
+  std::string build_id;
+  HV_FIELDS(s.rank, s.pid, s.host, s.identity, s.endpoints, s.segment_socket, s.build_id)
+};
+
+struct Join {
+  static constexpr MsgType kType = MsgType::kJoin;
+  std::uint32_t epoch = 0;
+  std::uint32_t generation = 0;  // how often this process has called init
+  PeerInfo self;
+  HV_FIELDS(s.epoch, s.generation, s.self)
+};
+
+struct Leave {  // shutdown was called: the end of this connection is no fault
+  static constexpr MsgType kType = MsgType::kLeave;
+  std::uint32_t epoch = 0;
+  HV_FIELDS(s.epoch)
+};
+
+struct RankFault {  // this rank has seen an error that ends the epoch for all
+  static constexpr MsgType kType = MsgType::kRankFault;
+  std::uint32_t epoch = 0;
+  WireError error;
+  HV_FIELDS(s.epoch, s.error)
+};
+
+// ---- server → rank -------------------------------------------------------------------------
+
+struct RankWelcome {
+  static constexpr MsgType kType = MsgType::kRankWelcome;
+  std::uint32_t epoch = 0;
+  std::int32_t size = 0;
+  WireError refused;  // code 0: welcome
+  HV_FIELDS(s.epoch, s.size, s.refused)
+};
+
+struct StoreReply {
+  static constexpr MsgType kType = MsgType::kStoreReply;
+  std::uint64_t id = 0;
+  WireError error;  // code 0: fine
+  base::Bytes value;
+  HV_FIELDS(s.id, s.error, s.value)
+};
+
+struct PeerTable {  // complete: one entry per rank, in order of rank
+  static constexpr MsgType kType = MsgType::kPeerTable;
+  std::uint32_t epoch = 0;
+  std::uint32_t generation = 0;
+  std::vector<PeerInfo> peers;
+  HV_FIELDS(s.epoch, s.generation, s.peers)
+};
+
+struct Notice {  // the epoch has failed; the first cause
+  static constexpr MsgType kType = MsgType::kNotice;
+  std::uint32_t epoch = 0;
+  std::int32_t failed_rank = -1;
+  WireError cause;
+  HV_FIELDS(s.epoch, s.failed_rank, s.cause)
+};
+
+#undef HV_FIELDS
+#undef HV_NO_FIELDS
+
+}  // namespace hv::rendezvous

@@ -1,0 +1,43 @@
+// Store, the seam where the processes of one epoch meet, and StoreState, its brain on the server.
+//
+// Store is a rank's view. Kinds: client_store (agent's Unix socket or TCP) and local_store (one
+// process, size 1, and threads of a test). The conformance suite runs over both.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "rendezvous/base/bytes.h"
+#include "rendezvous/base/deadline.h"
+#include "rendezvous/base/result.h"
+#include "rendezvous/messages.h"
+
+namespace hv::rendezvous {
+
+// Thread safe. Every call ends at its deadline with kTimeout naming the key or the missing ranks,
+// or at once with the epoch's first cause when the epoch has failed.
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual base::Result<void> set(std::string_view key, base::ByteSpan value) = 0;
+  virtual base::Result<base::Bytes> get(std::string_view key, base::Deadline deadline) = 0;
+  virtual base::Result<std::int64_t> add(std::string_view key, std::int64_t delta) = 0;
+
+  // Hands in this rank's addresses; returns when all ranks of the epoch have. `generation` counts
+  // the init calls of this process, so that init → shutdown → init meets a fresh table.
+  virtual base::Result<PeerTable> join(const PeerInfo& self, std::uint32_t generation,
+                                       base::Deadline deadline) = 0;
+
+  // `on_failure` runs once, on a thread of the store's own, when the epoch fails or the connection
+  // is lost; at once if that has happened already.
+  virtual void watch(std::function<void(const Notice&)> on_failure) = 0;
+
+  // Ends the epoch for everybody with this cause (first one wins).
+  virtual void report_fault(const base::Error& error) = 0;
+
+  // A clean goodbye: the end of this connection is no fault afterwards.
+  virtual void leave() = 0;
+};
+
+}  // namespace hv::rendezvous

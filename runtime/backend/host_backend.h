@@ -1,0 +1,79 @@
+// The data plane of host memory: what init builds once per world, and the backend over it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "rendezvous/auth.h"
+#include "rendezvous/base/deadline.h"
+#include "rendezvous/base/fd.h"
+#include "rendezvous/base/result.h"
+#include "rendezvous/messages.h"
+#include "runtime/backend/backend.h"
+#include "runtime/transport/local_group.h"
+#include "runtime/transport/transport.h"
+
+namespace hv::runtime {
+
+class CommunicatorImpl;
+
+// Where the ranks sit, derived from the peer table (equal `identity` = one host).
+struct Topology {
+  int rank = 0, size = 1;
+  int local_rank = 0;
+  std::vector<std::vector<int>> hosts;  // ranks of each host, ascending; hosts by lowest rank
+  std::vector<int> host_of;             // per rank
+  int my_host() const { return host_of[rank]; }
+  const std::vector<int>& local_ranks() const { return hosts[my_host()]; }
+};
+Topology make_topology(const std::vector<rendezvous::PeerInfo>& peers, int rank);
+
+// The listening side, opened before join() so that its address can be handed in.
+struct DataListener {
+  base::UniqueFd tcp;  // none when all ranks share a host
+  std::vector<rendezvous::Endpoint> endpoints;
+  base::UniqueFd segment_socket;  // abstract Unix, for LocalGroup
+  std::string segment_name;
+};
+struct DataListenerOptions {
+  bool across_hosts = false;
+  std::vector<std::string> addresses;  // numeric, of this host, best first
+  std::uint16_t port_low = 0, port_high = 0;
+};
+base::Result<DataListener> open_data_listener(const DataListenerOptions& options);
+
+// After join(): groups, flags, links. `secret` authenticates peers on both sockets. Links across
+// hosts connect when first used.
+struct DataPlane {
+  Topology topology;
+  std::shared_ptr<LocalGroup> local;     // of this host; size 1 groups too
+  std::shared_ptr<Transport> transport;  // across hosts; null on one host
+};
+base::Result<DataPlane> make_data_plane(DataListener listener,
+                                        const std::vector<rendezvous::PeerInfo>& peers, int rank,
+                                        const rendezvous::Secret& secret, base::Deadline deadline);
+// For tests: `size` ranks as threads of one process, `per_host` of them on each pretend host.
+std::vector<DataPlane> make_inproc_data_planes(int size, int per_host);
+
+std::unique_ptr<Backend> make_host_backend(DataPlane plane);
+
+// Lets a caller's thread drive the engine: takes the baton, runs `begin`, and moves everything
+// (other batches too) until `finished` says so or the world has failed. Implemented by the engine;
+// tests implement it with a bare backend.
+class Pump {
+ public:
+  virtual ~Pump() = default;
+  virtual base::Result<void> run(const std::function<void()>& begin,
+                                 const std::function<bool()>& finished) = 0;
+};
+
+// The raw communicator number `id` of this world. On one host its calls touch neither baton nor
+// engine: own segment, own flags. Across hosts they run as coroutines under the pump.
+base::Result<std::shared_ptr<CommunicatorImpl>> make_communicator(DataPlane plane, int id,
+                                                                  Pump& pump,
+                                                                  base::Deadline deadline);
+
+}  // namespace hv::runtime
