@@ -20,7 +20,7 @@ class Backend {
   virtual ~Backend() = default;
   virtual bool can_run(const Batch& batch) const = 0;
   virtual void start(Batch batch, Done done) = 0;
-  virtual void progress() = 0;    // never waits
+  virtual bool progress() = 0;    // never waits; true if anything has moved
   virtual bool idle() const = 0;  // nothing in flight
   virtual void abort(
       const base::Error& why) = 0;  // from any thread; pending Dones then run with it
