@@ -9,7 +9,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -40,15 +42,19 @@ class Secret {
 
 enum class Purpose : std::uint8_t { kAgent = 1, kRank = 2, kData = 3, kSegment = 4 };
 
-class Sealer {  // one direction of one stream; frame counter as nonce
+inline constexpr std::size_t kTagSize = 16;
+
+class Sealer {  // one direction of one stream; the frame counter is the nonce
  public:
   virtual ~Sealer() = default;
-  virtual void seal(base::ByteSpan plain, base::Bytes& out) = 0;  // appends cipher text + tag
+  // Encrypts everything after the first `start` bytes in place and appends the tag.
+  virtual void seal(base::Bytes& buffer, std::size_t start) = 0;
 };
 class Opener {
  public:
   virtual ~Opener() = default;
-  virtual base::Result<base::Bytes> open(base::ByteSpan sealed) = 0;  // kAuth if it was changed
+  // Decrypts in place and yields the plain part; kAuth if a byte was changed, lost or repeated.
+  virtual base::Result<base::ByteSpan> open(std::span<std::byte> sealed) = 0;
 };
 
 inline constexpr std::size_t kHelloSize = 4 + 1 + 1 + 32;
@@ -74,9 +80,9 @@ class ClientHandshake {
 // The server's half. on_hello() yields the reply (kProtocol, kAuth otherwise), then on_proof().
 class ServerHandshake {
  public:
-  // `secret_for` answers which secret belongs to a purpose; kAuth for purposes not served here.
-  using SecretFor = base::Result<Secret> (*)(const void* context, Purpose purpose);
-  ServerHandshake(SecretFor secret_for, const void* context);
+  // Which secret belongs to a purpose; nullopt: that purpose is not served here.
+  using SecretFor = std::function<std::optional<Secret>(Purpose)>;
+  explicit ServerHandshake(SecretFor secret_for);
   base::Result<base::Bytes> on_hello(base::ByteSpan hello);
   base::Result<void> on_proof(base::ByteSpan proof);
   Purpose purpose() const { return purpose_; }
@@ -85,9 +91,8 @@ class ServerHandshake {
 
  private:
   SecretFor secret_for_;
-  const void* context_;
   Purpose purpose_{};
-  base::Bytes secret_;
+  std::optional<Secret> secret_;
   base::Bytes transcript_;
 };
 

@@ -8,22 +8,18 @@
 
 #include "rendezvous/auth.h"
 #include "rendezvous/base/deadline.h"
-#include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/contract.h"
-#include "rendezvous/frame.h"
+#include "rendezvous/frame_stream.h"
 #include "rendezvous/messages.h"
 #include "rendezvous/store.h"
 
 namespace hv::rendezvous {
 
-struct SealedConnection {  // handshake done; non-blocking TCP socket and the state of both
-                           // directions
-  base::UniqueFd socket;
-  FrameEncoder encoder;
-  FrameDecoder decoder;
+struct SealedConnection {  // handshake done, both directions sealed
+  FrameStream stream;
   Endpoint remote;
-  std::string local_address;
+  std::string local_address;  // ours, on the interface that leads there
 };
 
 // Connects to all endpoints at once (numeric addresses) and keeps the first one that proves that it
@@ -32,7 +28,9 @@ base::Result<SealedConnection> dial(const std::vector<Endpoint>& endpoints, cons
                                     Purpose purpose, base::Deadline deadline);
 
 // Connects to the agent (Unix socket) or the server (TCP), says RankHello and checks the welcome.
-// Starts one thread, which ends with the object.
+// Starts one thread, which ends with the object. On the agent's socket the same handshake is made
+// as on TCP (Purpose::kRank, the ranks' secret; the agent answers with ServerHandshake), then
+// frames follow in clear: they stay in this machine's kernel.
 base::Result<std::unique_ptr<Store>> open_client_store(const Contract& contract,
                                                        base::Deadline deadline);
 

@@ -57,6 +57,9 @@ struct Decoder {
       value = raw == 1;
     } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
       value = in.get<T>();
+      if constexpr (requires { is_known(value); }) {
+        if (!is_known(value)) in.fail();
+      }
     } else if constexpr (std::is_same_v<T, std::string>) {
       value = in.text();
     } else if constexpr (std::is_same_v<T, base::Bytes>) {

@@ -1,7 +1,6 @@
 // The unit on every control stream: a type and a body. On the stream a frame is
-//   u32 length (of what follows) | u16 type | body            in clear (Unix socket, pipe, ssh
-//   channel) u32 length (of what follows) | AEAD(u16 type | body) + 16 byte tag          on TCP,
-//   once sealed
+//   u32 length of the rest | u16 type | body                   in clear: Unix socket, pipe, ssh
+//   u32 length of the rest | AEAD(u16 type | body) | 16 byte tag        sealed: TCP
 // FrameDecoder and FrameEncoder hold no socket: bytes go in, frames come out, and the other way.
 #pragma once
 

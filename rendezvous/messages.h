@@ -4,8 +4,8 @@
 // not be UTF-8.
 //
 // Streams: agent ⇄ server over TCP (sealed) or the spawner's stream; rank ⇄ agent over the agent's
-// Unix socket, whose frames the agent passes on inside FromRank and ToRank without reading more of
-// them than their type; a rank without an agent sends the same frames to the server over TCP.
+// Unix socket, whose frames the agent passes on inside FromRank and ToRank without looking into
+// them; a rank without an agent sends the same frames to the server over TCP.
 #pragma once
 
 #include <cstdint>
@@ -142,6 +142,7 @@ struct RankExited {  // sent once per rank, after the last of its Output
 };
 
 enum class Stream : std::uint8_t { kStdout = 1, kStderr = 2 };
+inline bool is_known(Stream s) { return s == Stream::kStdout || s == Stream::kStderr; }
 
 struct Output {  // bytes of one stream of one rank; eof with the last
   static constexpr MsgType kType = MsgType::kOutput;
@@ -165,10 +166,10 @@ struct AgentFault {  // the agent itself cannot go on
 
 struct FromRank {
   static constexpr MsgType kType = MsgType::kFromRank;
-  std::int32_t rank = 0;
-  MsgType type{};  // of the frame that the rank sent; kInvalid: its connection has closed
+  std::uint32_t connection = 0;  // the agent numbers the connections of its ranks, from 1
+  MsgType type{};                // of the frame that came; kInvalid: the connection has closed
   base::Bytes body;
-  HV_FIELDS(s.rank, s.type, s.body)
+  HV_FIELDS(s.connection, s.type, s.body)
 };
 
 // ---- server → agent ------------------------------------------------------------------------
@@ -246,10 +247,10 @@ struct Stdin {
 
 struct ToRank {
   static constexpr MsgType kType = MsgType::kToRank;
-  std::int32_t rank = 0;  // -1: every rank of this host
-  MsgType type{};
+  std::uint32_t connection = 0;  // as in FromRank; 0: all that have passed the handshake
+  MsgType type{};                // kInvalid: close the connection, when all before is written
   base::Bytes body;
-  HV_FIELDS(s.rank, s.type, s.body)
+  HV_FIELDS(s.connection, s.type, s.body)
 };
 
 struct Release {  // the job is over: clean up, exit 0
@@ -285,6 +286,8 @@ struct StoreSet {
   HV_FIELDS(s.id, s.epoch, s.key, s.value)
 };
 
+inline constexpr std::uint32_t kWaitForever = 0xffffffff;
+
 struct StoreGet {  // the server waits for the key, at most wait_ms (0 = answer at once)
   static constexpr MsgType kType = MsgType::kStoreGet;
   std::uint64_t id = 0;
@@ -314,18 +317,20 @@ struct PeerInfo {  // what the others need to reach and to name a rank
   HV_FIELDS(s.rank, s.pid, s.host, s.identity, s.endpoints, s.segment_socket, s.build_id)
 };
 
-struct Join {
+struct Join {  // answered with the PeerTable, or after wait_ms with who is missing
   static constexpr MsgType kType = MsgType::kJoin;
+  std::uint64_t id = 0;
   std::uint32_t epoch = 0;
-  std::uint32_t generation = 0;  // how often this process has called init
+  std::uint32_t wait_ms = 0;
   PeerInfo self;
-  HV_FIELDS(s.epoch, s.generation, s.self)
+  HV_FIELDS(s.id, s.epoch, s.wait_ms, s.self)
 };
 
-struct Leave {  // shutdown was called: the end of this connection is no fault
+struct Leave {  // shutdown was called: the end of this connection is no fault; answered
   static constexpr MsgType kType = MsgType::kLeave;
+  std::uint64_t id = 0;
   std::uint32_t epoch = 0;
-  HV_FIELDS(s.epoch)
+  HV_FIELDS(s.id, s.epoch)
 };
 
 struct RankFault {  // this rank has seen an error that ends the epoch for all
@@ -356,7 +361,7 @@ struct StoreReply {
 struct PeerTable {  // complete: one entry per rank, in order of rank
   static constexpr MsgType kType = MsgType::kPeerTable;
   std::uint32_t epoch = 0;
-  std::uint32_t generation = 0;
+  std::uint32_t generation = 0;  // tables of this epoch so far, from 1; the same on all ranks
   std::vector<PeerInfo> peers;
   HV_FIELDS(s.epoch, s.generation, s.peers)
 };

@@ -26,7 +26,7 @@ class AgentLink {
   virtual ~AgentLink() = default;
   virtual void send(Frame frame) = 0;
   virtual std::size_t queued() const = 0;
-  virtual void close() = 0;
+  virtual void close() = 0;                // after what is queued
   virtual std::string remote() const = 0;  // "10.77.0.2:41234" or "ssh channel"
 };
 
@@ -37,8 +37,11 @@ class ServerEvents {
   virtual ~ServerEvents() = default;
   virtual void on_agent(std::shared_ptr<AgentLink> link, const AgentHello& hello) = 0;
   virtual void on_frame(AgentLink& link, Frame frame) = 0;
+  // Not for a link that the owner closed. Its ranks are not reported one by one.
   virtual void on_agent_closed(AgentLink& link, const base::Error& why) = 0;
   virtual void on_rank_hello(const RankHello& hello) = 0;
+  // A process that claimed a rank and was turned away: taken already, other epoch, other build.
+  virtual void on_rank_refused(const RankHello& hello, const base::Error& why) = 0;
   virtual void on_rank_joined(int rank, std::uint32_t generation) = 0;  // handed in its addresses
   virtual void on_rank_left(int rank) = 0;                              // clean goodbye
   virtual void on_rank_fault(int rank, const base::Error& why) = 0;     // reported by the rank
@@ -70,6 +73,7 @@ class Server {
   // read and written are frames in clear, the agent's first one AgentHello.
   struct ByteStream {
     std::function<void(base::Bytes)> write;
+    std::function<std::size_t()> queued;  // bytes given to write that have not left
     std::function<void()> close;
     std::string name;
   };

@@ -1,7 +1,7 @@
-// Store, the seam where the processes of one epoch meet, and StoreState, its brain on the server.
-//
-// Store is a rank's view. Kinds: client_store (agent's Unix socket or TCP) and local_store (one
-// process, size 1, and threads of a test). The conformance suite runs over both.
+// Store, the seam where the processes of one epoch meet: a rank's view. Kinds: client_store (over
+// the agent's Unix socket or TCP) and local_store (one process: size 1, and threads of a test). The
+// conformance suite runs over both. Its brain on the server is StoreState. Keys and values live for
+// one epoch; who uses them in several generations puts the generation into the key.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +24,20 @@ class Store {
   virtual base::Result<base::Bytes> get(std::string_view key, base::Deadline deadline) = 0;
   virtual base::Result<std::int64_t> add(std::string_view key, std::int64_t delta) = 0;
 
-  // Hands in this rank's addresses; returns when all ranks of the epoch have. `generation` counts
-  // the init calls of this process, so that init → shutdown → init meets a fresh table.
-  virtual base::Result<PeerTable> join(const PeerInfo& self, std::uint32_t generation,
-                                       base::Deadline deadline) = 0;
+  // Hands in this rank's addresses; returns when all ranks of the epoch have. The n-th join of each
+  // rank goes into the n-th table (PeerTable::generation), so init → shutdown → init in one process
+  // or in the next program of the same rank meets a fresh one.
+  virtual base::Result<PeerTable> join(const PeerInfo& self, base::Deadline deadline) = 0;
 
   // `on_failure` runs once, on a thread of the store's own, when the epoch fails or the connection
-  // is lost; at once if that has happened already.
+  // is lost; at once if that has happened already. It may call the store but not destroy it.
   virtual void watch(std::function<void(const Notice&)> on_failure) = 0;
 
   // Ends the epoch for everybody with this cause (first one wins).
   virtual void report_fault(const base::Error& error) = 0;
 
-  // A clean goodbye: the end of this connection is no fault afterwards.
+  // A clean goodbye, told to the server before it returns: the end of this connection is no fault
+  // afterwards.
   virtual void leave() = 0;
 };
 
