@@ -20,7 +20,9 @@ class Backend {
   virtual ~Backend() = default;
   virtual bool can_run(const Batch& batch) const = 0;
   virtual void start(Batch batch, Done done) = 0;
-  virtual bool progress() = 0;    // never waits; true if anything has moved
+  // Never waits; true if anything has moved. The host backend moves the plane's Transport too, so
+  // its owner need not.
+  virtual bool progress() = 0;
   virtual bool idle() const = 0;  // nothing in flight
   virtual void abort(
       const base::Error& why) = 0;  // from any thread; pending Dones then run with it

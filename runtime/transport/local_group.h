@@ -5,7 +5,6 @@
 // holder's, except ring() and segment(), which any thread may call.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -57,9 +56,12 @@ class LocalGroup {
   virtual void about_to_sleep() = 0;
   virtual void woke_up() = 0;  // also empties the doorbell
 
-  // Set by abort on this rank; shared-memory waits look at it in every round.
-  virtual const std::atomic<bool>& aborted() const = 0;
-  virtual void abort(const base::Error& why) = 0;  // from any thread
+  // More ranks than CPUs that they may run on together: whoever waits yields at once.
+  virtual bool crowded() const = 0;
+  // Why every wait must end: the reason given to abort(), or kPeerLost when a local rank is gone
+  // without a goodbye. Null while all is well. Cheap; looked at in every round of a wait.
+  virtual const base::Error* failure() const = 0;
+  virtual void abort(const base::Error& why) = 0;  // from any thread, the first reason stays
 };
 
 }  // namespace hv::runtime
