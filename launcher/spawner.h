@@ -1,9 +1,10 @@
 // Spawner, the seam that answers one question: how does the agent get onto these hosts?
 // Kinds: local_spawner (fork and exec), ssh_spawner (libssh), command_spawner (any program).
 //
-// A spawner starts `hvagent` on each host, writes the ticket to its standard input and keeps the
-// stream open: the agent may use it as its control link where TCP does not get through. run() ends
-// when every agent has ended. It runs on the io_context; blocking work has threads of its own.
+// A spawner starts `hvagent` on each host, waits for its greeting, writes the ticket (ticket.h) and
+// keeps the stream open: the agent may use it as its control link where TCP does not get through.
+// run() ends when every agent has ended. It runs on the io_context; blocking work has threads of
+// its own.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -14,25 +15,11 @@
 #include <vector>
 
 #include "launcher/plan.h"
-#include "rendezvous/auth.h"
+#include "launcher/ticket.h"
 #include "rendezvous/base/result.h"
-#include "rendezvous/messages.h"
 #include "rendezvous/server.h"
 
 namespace hv::launcher {
-
-// What an agent needs to find home. Travels as one length-prefixed blob through standard input,
-// never through argv, environment or a file.
-struct AgentTicket {
-  std::string job;
-  std::vector<rendezvous::Endpoint> servers;
-  rendezvous::Secret secret;     // the job's
-  std::uint32_t host_index = 0;  // filled in by the spawner for each host
-  std::string build_id;
-  std::uint32_t lost_after_ms = 5000;
-};
-base::Bytes encode_ticket(const AgentTicket& ticket);
-base::Result<AgentTicket> decode_ticket(base::ByteSpan bytes);
 
 struct SpawnEvents {
   // The agent process of this host runs (its stream is open). Called at most once per host.

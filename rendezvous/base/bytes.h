@@ -43,7 +43,12 @@ class Writer {
     put(static_cast<std::uint32_t>(bytes.size()));
     append(bytes);
   }
-  void append(ByteSpan bytes) { out_.insert(out_.end(), bytes.begin(), bytes.end()); }
+  void append(ByteSpan bytes) {
+    if (bytes.empty()) return;
+    auto old = out_.size();
+    out_.resize(old + bytes.size());
+    std::memcpy(out_.data() + old, bytes.data(), bytes.size());
+  }
 
  private:
   Bytes& out_;
