@@ -1,0 +1,104 @@
+"""Lab: a lab of this test's own, which ends with the test, however that ends."""
+
+import os
+import re
+import subprocess
+import tempfile
+import time
+import unittest
+
+from hvtest import TREE
+
+LAB = os.path.join(TREE, "tests", "lab", "lab")
+
+
+class Lab:
+    """lab = Lab(3); lab.run("h0", ["hostname"]); lab.kill("h2"); lab.down()"""
+
+    def __init__(self, hosts):
+        check = subprocess.run([LAB, "check"], capture_output=True, text=True)
+        if check.returncode == 77:
+            raise unittest.SkipTest(check.stderr.strip())
+        self.dir = tempfile.mkdtemp(prefix="hvlab-")
+        os.rmdir(self.dir)
+        self.environment = {**os.environ, "LAB_DIR": self.dir}
+        # The lab lives as long as our end of this pipe is open.
+        read_end, self.hold = os.pipe()
+        try:
+            self.lab("up", str(hosts), "--hold", stdin=read_end)
+        finally:
+            os.close(read_end)
+
+    def lab(self, *arguments, **options):
+        """One command of tests/lab/lab; its output. A failure is an AssertionError."""
+        result = subprocess.run([LAB, *arguments], env=self.environment, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
+                                **{"stdin": subprocess.DEVNULL, **options})
+        if result.returncode != 0:
+            raise AssertionError(f"lab {' '.join(arguments)}: {result.stderr}")
+        return result.stdout
+
+    def __getattr__(self, name):
+        """lab.kill("h1"), lab.rate("h1", "1gbit"), lab.sshd("h1", 2201, "MaxStartups=3") ..."""
+        if name not in ("boot", "kill", "cut", "heal", "rate", "firewall", "sshd", "user", "alias",
+                        "capture"):
+            raise AttributeError(name)
+        return lambda *arguments: self.lab(name, *map(str, arguments))
+
+    def exec_argv(self, host, argv, user="root", cwd=None):
+        place = ["-C", cwd] if cwd else []
+        return [LAB, "exec", "-u", user, *place, host, *argv]
+
+    def run(self, host, argv, user="root", cwd=None, env=None, **options):
+        """Like subprocess.run on a host; output captured, 60 s at most."""
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "text": True,
+                   "stderr": subprocess.PIPE, "timeout": 60, **options}
+        return subprocess.run(self.exec_argv(host, argv, user, cwd),
+                              env={**self.environment, **(env or {})}, **options)
+
+    def popen(self, host, argv, user="root", cwd=None, env=None, **options):
+        """Like subprocess.Popen; signals sent to it reach the command, and so does its death."""
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "text": True,
+                   "stderr": subprocess.PIPE, **options}
+        return subprocess.Popen(self.exec_argv(host, argv, user, cwd),
+                                env={**self.environment, **(env or {})}, **options)
+
+    def processes(self, pattern="", host=None):
+        """[(host, pid as seen from here, command)] that match, without the lab's own."""
+        lines = self.lab("ps", *([host] if host else [])).splitlines()
+        split = [line.split(" ", 2) for line in lines]
+        return [(h, int(p), c) for h, p, c in split if re.search(pattern, c)]
+
+    def wait_for_processes(self, pattern, count, seconds=10, host=None):
+        """Waits until exactly `count` processes match; what there is in the end."""
+        end = time.monotonic() + seconds
+        while True:
+            found = self.processes(pattern, host)
+            if len(found) == count or time.monotonic() > end:
+                return found
+            time.sleep(0.05)
+
+    def file(self, *parts):
+        """A path that all hosts share."""
+        return os.path.join(self.dir, *parts)
+
+    def home(self, user="root"):
+        return self.file("home", user)
+
+    def down(self):
+        if self.hold is not None:
+            os.close(self.hold)
+            self.hold = None
+            self.lab("down")
+
+
+class LabTest(unittest.TestCase):
+    """One lab for all tests of a class."""
+
+    HOSTS = 3
+    lab = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.lab = Lab(cls.HOSTS)
+        cls.addClassCleanup(cls.lab.down)
