@@ -43,11 +43,9 @@ class Writer {
     put(static_cast<std::uint32_t>(bytes.size()));
     append(bytes);
   }
-  void append(ByteSpan bytes) {
-    if (bytes.empty()) return;
-    auto old = out_.size();
-    out_.resize(old + bytes.size());
-    std::memcpy(out_.data() + old, bytes.data(), bytes.size());
+  // Not inlined: g++ 12 then warns of overflows that are not there.
+  [[gnu::noinline]] void append(ByteSpan bytes) {
+    out_.insert(out_.end(), bytes.begin(), bytes.end());
   }
 
  private:
