@@ -12,8 +12,8 @@
 //   HVRUN_BUILD        build id of launcher and agent
 //   HVRUN_ADDRESSES    addresses of this host that peers may use, best first, comma separated
 // and the same numbers under the names other tools use: HOROVOD_RANK … HOROVOD_CROSS_SIZE,
-// HOROVOD_HOSTNAME, RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK, MASTER_ADDR
-// MASTER_PORT, PYTHONUNBUFFERED=1 (unless set).
+// HOROVOD_HOSTNAME, RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK, MASTER_ADDR and
+// MASTER_PORT (if master_port is set).
 #pragma once
 
 #include <functional>

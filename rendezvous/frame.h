@@ -42,9 +42,12 @@ class FrameDecoder {
   base::Result<std::optional<Frame>> next();
 
  private:
+  base::Result<std::optional<Frame>> take();
+
   base::Bytes buffer_;
-  std::size_t start_ = 0;
+  std::size_t start_ = 0;  // of what next() has not handed out
   std::unique_ptr<Opener> opener_;
+  std::optional<base::Error> broken_;
 };
 
 }  // namespace hv::rendezvous

@@ -33,6 +33,8 @@ class FrameStream {
   base::Result<std::optional<Frame>> next() { return decoder_.next(); }
 
  private:
+  void drop_written();
+
   base::UniqueFd in_, out_;  // out_ is empty for a socket
   bool socket_;
   FrameEncoder encoder_;

@@ -13,6 +13,9 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 std::string_view trim(std::string_view text);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
 
+// 'text', for messages.
+std::string quoted(std::string_view text);
+
 // Decimal digits only, the whole text, in range; nullopt otherwise.
 std::optional<std::int64_t> parse_int(std::string_view text);
 
