@@ -4,6 +4,7 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -141,6 +142,17 @@ Endpoint from_socket_address(const SocketAddress& address) {
 
 Endpoint local_endpoint(int fd) { return name_of(fd, ::getsockname); }
 Endpoint remote_endpoint(int fd) { return name_of(fd, ::getpeername); }
+
+void set_tcp_options(int fd) {
+  auto set = [fd](int level, int option, int value) {
+    ::setsockopt(fd, level, option, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 2);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 1);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
 
 base::Result<SocketAddress> to_unix_address(std::string_view name) {
   if (name.starts_with('@')) name.remove_prefix(1);

@@ -28,6 +28,9 @@ Endpoint from_socket_address(const SocketAddress& address);
 Endpoint local_endpoint(int fd);
 Endpoint remote_endpoint(int fd);
 
+// No delay for small frames; a peer whose host is silent is noticed after 5 s of idleness.
+void set_tcp_options(int fd);
+
 // An abstract Unix address; `name` with or without its leading '@'.
 base::Result<SocketAddress> to_unix_address(std::string_view name);
 

@@ -29,9 +29,9 @@ std::string_view to_string(Code code);
 
 struct Error {
   Code code = Code::kInternal;
-  std::string text;    // complete sentence fragment: who, what, how long, what to do
-  std::string origin;  // "rank 3 on h2", "agent on h1", "hvrun"; empty = here
-  int sys = 0;         // errno, 0 if none
+  std::string text = {};    // complete sentence fragment: who, what, how long, what to do
+  std::string origin = {};  // "rank 3 on h2", "agent on h1", "hvrun"; empty = here
+  int sys = 0;              // errno, 0 if none
 };
 
 // "rank 3 on h2: connection reset (errno 104)": origin, text and errno in one line.
