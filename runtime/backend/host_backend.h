@@ -13,23 +13,14 @@
 #include "rendezvous/base/result.h"
 #include "rendezvous/messages.h"
 #include "runtime/backend/backend.h"
+#include "runtime/collective/select.h"
+#include "runtime/topology.h"
 #include "runtime/transport/local_group.h"
 #include "runtime/transport/transport.h"
 
 namespace hv::runtime {
 
 class CommunicatorImpl;
-
-// Where the ranks sit, derived from the peer table (equal `identity` = one host).
-struct Topology {
-  int rank = 0, size = 1;
-  int local_rank = 0;
-  std::vector<std::vector<int>> hosts;  // ranks of each host, ascending; hosts by lowest rank
-  std::vector<int> host_of;             // per rank
-  int my_host() const { return host_of[rank]; }
-  const std::vector<int>& local_ranks() const { return hosts[my_host()]; }
-};
-Topology make_topology(const std::vector<rendezvous::PeerInfo>& peers, int rank);
 
 // The listening side, opened before join() so that its address can be handed in.
 struct DataListener {
@@ -51,14 +42,20 @@ struct DataPlane {
   Topology topology;
   std::shared_ptr<LocalGroup> local;     // of this host; size 1 groups too
   std::shared_ptr<Transport> transport;  // across hosts; null on one host
+  Tuning tuning;                         // from the environment
 };
 base::Result<DataPlane> make_data_plane(DataListener listener,
                                         const std::vector<rendezvous::PeerInfo>& peers, int rank,
                                         const rendezvous::Secret& secret, base::Deadline deadline);
 // For tests: `size` ranks as threads of one process, `per_host` of them on each pretend host.
-std::vector<DataPlane> make_inproc_data_planes(int size, int per_host);
+std::vector<DataPlane> make_inproc_data_planes(int size, int per_host, const Tuning& tuning = {});
+// The same with any number of ranks per host.
+std::vector<DataPlane> make_inproc_data_planes(const std::vector<int>& ranks_per_host,
+                                               const Tuning& tuning = {});
 
-std::unique_ptr<Backend> make_host_backend(DataPlane plane);
+// Collective. Blocks until the ranks of this host share their slots. An allgather's op.output has
+// room for everything (counts of all ranks); a broadcast's tensor is in op.output on every rank.
+base::Result<std::unique_ptr<Backend>> make_host_backend(DataPlane plane, base::Deadline deadline);
 
 // Lets a caller's thread drive the engine: takes the baton, runs `begin`, and moves everything
 // (other batches too) until `finished` says so or the world has failed. Implemented by the engine;

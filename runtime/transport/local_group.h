@@ -50,7 +50,9 @@ class LocalGroup {
 
   // Doorbells: an eventfd per local rank, known to all. Whoever is about to sleep publishes that in
   // shared memory, looks once more, and sleeps on its own doorbell (poll, with other descriptors);
-  // ring() costs a system call only if that rank sleeps.
+  // ring() costs a system call only if that rank sleeps. No wake-up is lost as long as what the
+  // sleeper looks at is stored (before ring) and loaded (after about_to_sleep) in the sequentially
+  // consistent order.
   virtual void ring(int local_rank) = 0;
   virtual int doorbell() const = 0;
   virtual void about_to_sleep() = 0;

@@ -1,0 +1,150 @@
+#include "runtime/collective/select.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
+
+#include "rendezvous/base/env.h"
+#include "rendezvous/base/text.h"
+
+namespace hv::runtime {
+namespace {
+
+constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
+constexpr int kAnyCount = std::numeric_limits<int>::max();
+
+// First row whose limits hold. Values: measured on 2-core hosts, one switch.
+struct LocalRow {
+  std::size_t max_bytes;
+  int max_ranks;
+  LocalAlgorithm algorithm;
+  std::size_t chunk_bytes;
+};
+constexpr std::array kLocal{
+    LocalRow{32u << 10, 2, LocalAlgorithm::kFlat, 32u << 10},
+    LocalRow{16u << 10, 4, LocalAlgorithm::kFlat, 16u << 10},
+    LocalRow{8u << 10, kAnyCount, LocalAlgorithm::kFlat, 8u << 10},
+    LocalRow{1u << 20, kAnyCount, LocalAlgorithm::kSlices, 128u << 10},
+    LocalRow{kAny, kAnyCount, LocalAlgorithm::kSlices, 256u << 10},
+};
+
+struct CrossRow {
+  std::size_t max_bytes;
+  int max_hosts;
+  bool powers_of_two_only;
+  CrossAlgorithm algorithm;
+  bool leaders_only;  // one owner per host
+  std::size_t chunk_bytes;
+};
+constexpr std::array kCross{
+    CrossRow{4u << 10, kAnyCount, false, CrossAlgorithm::kDoubling, true, 4u << 10},
+    CrossRow{16u << 10, 4, false, CrossAlgorithm::kDoubling, true, 16u << 10},
+    CrossRow{kAny, 16, false, CrossAlgorithm::kDirect, false, 512u << 10},
+    CrossRow{kAny, kAnyCount, true, CrossAlgorithm::kHalving, false, 1u << 20},
+    CrossRow{kAny, kAnyCount, false, CrossAlgorithm::kDirect, false, 1u << 20},
+};
+
+constexpr std::array kLocalNames{LocalAlgorithm::kFlat, LocalAlgorithm::kSlices};
+constexpr std::array kCrossNames{CrossAlgorithm::kDirect, CrossAlgorithm::kDoubling,
+                                 CrossAlgorithm::kHalving, CrossAlgorithm::kTree,
+                                 CrossAlgorithm::kRing};
+
+bool is_power_of_two(int n) { return std::has_single_bit(static_cast<unsigned>(n)); }
+
+void override_by_name(Plan& plan, const Sizes& sizes, const Tuning& tuning) {
+  for (auto name : base::split(tuning.algorithm, ',')) {
+    for (auto a : kLocalNames) {
+      if (name == to_string(a)) plan.local = a;
+    }
+    for (auto a : kCrossNames) {
+      if (name != to_string(a)) continue;
+      if (a == CrossAlgorithm::kHalving && !is_power_of_two(sizes.hosts)) continue;
+      if (a == CrossAlgorithm::kRing && tuning.deterministic) continue;
+      plan.cross = a;
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(LocalAlgorithm algorithm) {
+  switch (algorithm) {
+    case LocalAlgorithm::kFlat:
+      return "flat";
+    case LocalAlgorithm::kSlices:
+      return "slices";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(CrossAlgorithm algorithm) {
+  switch (algorithm) {
+    case CrossAlgorithm::kDirect:
+      return "direct";
+    case CrossAlgorithm::kDoubling:
+      return "doubling";
+    case CrossAlgorithm::kHalving:
+      return "halving";
+    case CrossAlgorithm::kTree:
+      return "tree";
+    case CrossAlgorithm::kRing:
+      return "ring";
+  }
+  return "unknown";
+}
+
+base::Result<Tuning> read_tuning() {
+  Tuning tuning;
+  if (auto text = base::env_knob("DETERMINISTIC")) {
+    if (*text != "on" && *text != "off" && *text != "1" && *text != "0") {
+      return base::fail(base::Code::kUsage,
+                        "HVRUN_DETERMINISTIC is \"" + *text + "\"; it may be on or off");
+    }
+    tuning.deterministic = *text == "on" || *text == "1";
+  }
+  if (auto text = base::env_knob("ALGORITHM")) {
+    std::vector<std::string> known;
+    for (auto a : kLocalNames) known.emplace_back(to_string(a));
+    for (auto a : kCrossNames) known.emplace_back(to_string(a));
+    for (auto name : base::split(*text, ',')) {
+      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+      return base::fail(base::Code::kUsage, "HVRUN_ALGORITHM names \"" + std::string(name) +
+                                                "\"; known are " + base::join(known, ", "));
+    }
+    tuning.algorithm = *text;
+  }
+  return tuning;
+}
+
+Plan choose_plan(OpKind kind, std::size_t bytes, const Sizes& sizes, const Tuning& tuning) {
+  Plan plan;
+  if (sizes.hosts == 1) {
+    const auto row = std::find_if(kLocal.begin(), kLocal.end(), [&](const LocalRow& r) {
+      return bytes <= r.max_bytes && sizes.ranks <= r.max_ranks;
+    });
+    plan.local = row->algorithm;
+    plan.owners = sizes.ranks;
+    plan.chunk_bytes = row->chunk_bytes;
+  } else {
+    const auto row = std::find_if(kCross.begin(), kCross.end(), [&](const CrossRow& r) {
+      return bytes <= r.max_bytes && sizes.hosts <= r.max_hosts &&
+             (!r.powers_of_two_only || is_power_of_two(sizes.hosts));
+    });
+    plan.cross = row->algorithm;
+    plan.owners = row->leaders_only ? 1 : sizes.smallest_host;
+    plan.chunk_bytes = row->chunk_bytes;
+  }
+  override_by_name(plan, sizes, tuning);
+  if (sizes.hosts > 1 || kind != OpKind::kAllreduce) plan.local = LocalAlgorithm::kSlices;
+  plan.chunk_bytes = std::min(plan.chunk_bytes, tuning.slot_bytes);
+  return plan;
+}
+
+std::string name_of(const Plan& plan, const Sizes& sizes) {
+  if (sizes.ranks == 1) return "self";
+  if (sizes.hosts == 1) return "shm-" + std::string(to_string(plan.local));
+  return "tcp-" + std::string(to_string(plan.cross));
+}
+
+}  // namespace hv::runtime

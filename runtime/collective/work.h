@@ -1,0 +1,75 @@
+// Work: one collective as the algorithms see it: the concatenation of all its tensors as one range
+// of bytes, of which this rank's memory holds stretches.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "runtime/collective/reduce.h"
+#include "runtime/op.h"
+
+namespace hv::runtime {
+
+struct Range {
+  std::size_t begin = 0, end = 0;
+  std::size_t size() const { return end - begin; }
+  bool empty() const { return begin >= end; }
+};
+inline Range intersect(Range a, Range b) {
+  const std::size_t begin = std::max(a.begin, b.begin);
+  return {begin, std::max(begin, std::min(a.end, b.end))};
+}
+
+// Bytes [range.begin, range.end) of the concatenation, in memory that the caller lends.
+struct Stretch {
+  Range range;
+  std::byte* data = nullptr;
+};
+
+// Allgather: bytes of the concatenation that come from one rank.
+struct Block {
+  Range range;
+  int rank = 0;
+};
+
+struct Work {
+  OpKind kind = OpKind::kBarrier;
+  DType dtype = DType::kUint8;
+  ReduceOp reduce = ReduceOp::kSum;
+  double prescale = 1.0, postscale = 1.0;
+  int root = 0;
+  std::size_t bytes = 0;                 // of the whole concatenation
+  std::vector<Stretch> inputs, outputs;  // ascending
+  std::vector<Block> blocks;             // allgather: all ranks', ascending, without empty ones
+
+  void clear() {
+    inputs.clear();
+    outputs.clear();
+    blocks.clear();
+    bytes = 0;
+  }
+};
+
+// Calls each(range, data) for the parts of `stretches` that lie in `range`.
+template <class Each>
+void for_each_in(const std::vector<Stretch>& stretches, Range range, Each each) {
+  auto it = std::partition_point(stretches.begin(), stretches.end(),
+                                 [&](const Stretch& s) { return s.range.end <= range.begin; });
+  for (; it != stretches.end() && it->range.begin < range.end; ++it) {
+    const Range part = intersect(it->range, range);
+    if (!part.empty()) each(part, it->data + (part.begin - it->range.begin));
+  }
+}
+template <class Each>
+void for_each_in(const std::vector<Block>& blocks, Range range, Each each) {
+  auto it = std::partition_point(blocks.begin(), blocks.end(),
+                                 [&](const Block& b) { return b.range.end <= range.begin; });
+  for (; it != blocks.end() && it->range.begin < range.end; ++it) {
+    const Range part = intersect(it->range, range);
+    if (!part.empty()) each(part, it->rank);
+  }
+}
+
+}  // namespace hv::runtime
