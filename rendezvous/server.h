@@ -6,6 +6,7 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,9 +14,9 @@
 #include <vector>
 
 #include "rendezvous/auth.h"
-#include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
 #include "rendezvous/frame.h"
+#include "rendezvous/listen.h"
 #include "rendezvous/messages.h"
 
 namespace hv::rendezvous {
@@ -51,15 +52,12 @@ class ServerEvents {
 class Server {
  public:
   struct Options {
-    bool loopback_only = true;
-    std::string bind_address;    // empty: all interfaces (or loopback)
-    std::uint16_t port_low = 0;  // 0: any free port
-    std::uint16_t port_high = 0;
-    std::uint32_t handshake_ms = 5000;  // a stranger is dropped after this
-    std::size_t max_strangers = 256;    // unauthenticated connections at a time
+    ListenOptions listen;
+    std::chrono::milliseconds handshake{5000};  // a stranger is dropped after this
+    std::size_t max_strangers = 256;            // unauthenticated connections at a time
   };
   struct Strangers {
-    std::uint64_t dropped = 0;
+    std::uint64_t dropped = 0;  // so far
     std::string last_address;
   };
 

@@ -1,0 +1,129 @@
+#include "rendezvous/link.h"
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+namespace hv::rendezvous {
+
+namespace asio = boost::asio;
+using Descriptor = asio::posix::stream_descriptor;
+
+void Link::deliver(Frame frame) {
+  if (auto owner = owner_.lock()) owner->on_link_frame(*this, std::move(frame));
+}
+
+void Link::report_closed(const base::Error& why) {
+  if (auto owner = owner_.lock()) owner->on_link_closed(*this, why);
+}
+
+// ---- TcpLink -------------------------------------------------------------------------------
+
+TcpLink::TcpLink(asio::io_context& io, std::weak_ptr<LinkOwner> owner, FrameStream stream,
+                 const Endpoint& remote)
+    : Link(std::move(owner)),
+      stream_(std::move(stream)),
+      descriptor_(io, stream_->in_fd()),
+      remote_(to_string(remote)) {}
+
+void TcpLink::start() { asio::co_spawn(descriptor_.get_executor(), read_loop(), asio::detached); }
+
+asio::awaitable<void> TcpLink::read_loop() {
+  auto self = shared_from_this();
+  while (stream_ && !closing_) {
+    co_await descriptor_.async_wait(Descriptor::wait_read, asio::as_tuple(asio::use_awaitable));
+    if (stream_ && !closing_) read();
+  }
+}
+
+// The owner may close us from within deliver().
+void TcpLink::read() {
+  auto end = [&](const base::Error& why) {
+    abandon();
+    report_closed(why);
+  };
+  auto read = stream_->on_readable();
+  while (stream_ && !closing_) {
+    auto frame = stream_->next();
+    if (!frame) return end(frame.error());
+    if (!*frame) {
+      if (!read) end(read.error());
+      return;
+    }
+    deliver(std::move(**frame));
+  }
+}
+
+void TcpLink::push(const Frame& frame) {
+  if (!stream_ || closing_) return;
+  stream_->send(frame);
+  flush_soon();
+}
+
+// What is sent in one turn of the loop leaves together.
+void TcpLink::flush_soon() {
+  if (std::exchange(flushing_, true)) return;
+  asio::post(descriptor_.get_executor(), [self = shared_from_this()] { self->flush(); });
+}
+
+void TcpLink::flush() {
+  flushing_ = false;
+  if (!stream_) return;
+  // A failure shows at the reading end, too, which has the frames that came before it.
+  auto written = stream_->on_writable();
+  if (written && stream_->queued() > 0) {
+    flushing_ = true;
+    descriptor_.async_wait(Descriptor::wait_write,
+                           [self = shared_from_this()](auto) { self->flush(); });
+  } else if (closing_) {
+    abandon();
+  }
+}
+
+void TcpLink::close() {
+  if (!stream_ || std::exchange(closing_, true)) return;
+  flush_soon();
+}
+
+void TcpLink::abandon() {
+  if (!stream_) return;
+  descriptor_.release();  // the stream closes it
+  stream_.reset();
+}
+
+// ---- StreamLink ----------------------------------------------------------------------------
+
+void StreamLink::push(const Frame& frame) {
+  if (!open_) return;
+  base::Bytes bytes;
+  encoder_.encode(frame, bytes);
+  stream_.write(std::move(bytes));
+}
+
+void StreamLink::feed(base::ByteSpan bytes) {
+  if (!open_) return;
+  decoder_.feed(bytes);
+  while (open_) {
+    auto frame = decoder_.next();
+    if (!frame) {
+      if (spoken_ && stream_.close) stream_.close();
+      return closed(frame.error());
+    }
+    if (!*frame) return;
+    spoken_ = true;
+    deliver(std::move(**frame));
+  }
+}
+
+void StreamLink::closed(const base::Error& why) {
+  if (std::exchange(open_, false)) report_closed(why);
+}
+
+void StreamLink::close() {
+  if (std::exchange(open_, false) && stream_.close) stream_.close();
+}
+
+}  // namespace hv::rendezvous
