@@ -71,13 +71,13 @@ class Row:
 
 
 def choose(cases, wanted):
-    """The cases named, a name standing also for all cases that begin with it and a dash."""
+    """The cases named; a name of no case stands for all cases that begin with it."""
     if not wanted:
         return list(cases)
     chosen = []
     for name in wanted:
         found = [c for c in cases if c.name == name]
-        found = found or [c for c in cases if c.name.startswith(name + "-")]
+        found = found or [c for c in cases if c.name.startswith(name)]
         if not found:
             raise ValueError(f"no case {name}; there are {', '.join(c.name for c in cases)}")
         chosen += [c for c in found if c not in chosen]
