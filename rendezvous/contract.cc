@@ -135,7 +135,8 @@ Result<Contract> read_contract(const Getenv& getenv) {
   contract.host = in.text("HVRUN_HOST");
   contract.build_id = in.text("HVRUN_BUILD");
   contract.master_address = in.text("MASTER_ADDR");
-  for (auto address : base::split(in.text("HVRUN_ADDRESSES"), ',')) {
+  std::string addresses = in.text("HVRUN_ADDRESSES");
+  for (auto address : base::split(addresses, ',')) {
     if (!base::trim(address).empty()) contract.addresses.emplace_back(base::trim(address));
   }
   return contract;

@@ -37,7 +37,7 @@ class StoreState {
   struct Left {
     std::int32_t rank;
   };
-  struct Fault {  // the epoch has been failed with it already
+  struct Fault {  // the epoch has failed, with it or with an earlier cause
     std::int32_t rank;
     base::Error why;
   };
