@@ -130,7 +130,7 @@ class HV_API World {
   void shutdown();
 
  private:
-  friend HV_API World init();
+  friend class runtime::WorldImpl;
   explicit World(std::shared_ptr<runtime::WorldImpl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<runtime::WorldImpl> impl_;
 };

@@ -1,0 +1,335 @@
+#include "runtime/engine.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <utility>
+
+#include "runtime/spinner.h"
+
+namespace hv::runtime {
+namespace {
+
+using base::Deadline;
+using base::Millis;
+
+// Batches under way before rank 0 decides again: enough that one is packed while another moves,
+// few enough that what is announced meanwhile runs together.
+constexpr std::size_t kFlights = 2;
+constexpr int kWaiterYields = 64;
+constexpr int kThreadYields = 32;
+constexpr Millis kGoodbye{2000};
+
+}  // namespace
+
+base::Result<std::shared_ptr<Engine>> Engine::start(EngineParts parts) {
+  auto engine = std::make_shared<Engine>(std::move(parts));
+  engine->kick_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!engine->kick_) return base::fail(base::system_error("eventfd", errno));
+  // Signals are for the program's own threads.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  engine->thread_ = std::thread([raw = engine.get()] { raw->thread_main(); });
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ::pthread_setname_np(engine->thread_.native_handle(), "hv-engine");
+  return engine;
+}
+
+Engine::Engine(EngineParts parts) : parts_(std::move(parts)) {}
+
+Engine::~Engine() { stop(); }
+
+// ---- driving ---------------------------------------------------------------------------------
+
+void Engine::thread_main() {
+  const auto stopped = [this] { return stop_.load(); };
+  while (!stop_) {
+    while (!baton_.try_take()) {
+      baton_.await(stopped, Deadline::never());
+      if (stop_) return;
+    }
+    drive(stopped, Deadline::never(), Driver::kThread);
+    const Deadline next = next_step();
+    release();
+    sleep(next, Driver::kThread);
+  }
+}
+
+// Waits for `enough`, which other threads may make true, driving whenever the baton is free.
+template <class Enough>
+bool Engine::await(Enough enough, Deadline deadline) {
+  while (!enough()) {
+    if (baton_.try_take()) {
+      drive(enough, deadline, Driver::kWaiter);
+      release();
+    } else {
+      baton_.await(enough, deadline);
+    }
+    if (!deadline.is_never() && deadline.passed()) return enough();
+  }
+  return true;
+}
+
+// Holding the baton: until `enough`. The thread stops as soon as there is nothing to do: it sleeps
+// without the baton, and a user thread that waits comes first.
+template <class Enough>
+void Engine::drive(Enough enough, Deadline deadline, Driver driver) {
+  LocalGroup& local = *parts_.plane.local;
+  const bool waiter = driver == Driver::kWaiter;
+  const bool spin = waiter && !local.crowded();
+  Spinner spinner(std::chrono::microseconds(spin ? parts_.knobs.spin_us : 0),
+                  waiter ? kWaiterYields : kThreadYields);
+  local.woke_up();
+  while (!enough()) {
+    if (round()) {
+      spinner.restart();
+      if (!deadline.is_never() && deadline.passed()) return;
+      if (!waiter && baton_.wanted()) return;
+      continue;
+    }
+    if (!waiter && baton_.wanted()) return;
+    if (spinner.again()) continue;
+    if (!waiter) return;
+    local.about_to_sleep();
+    if (!round() && !enough()) {
+      if (deadline.passed()) return;
+      sleep(deadline, Driver::kWaiter);
+      spinner.restart();
+    }
+    local.woke_up();
+  }
+}
+
+// Gives the baton back with the doorbell armed, so that news wakes the thread.
+void Engine::release() {
+  do {
+    parts_.plane.local->about_to_sleep();
+    const bool more = round();
+    baton_.give();
+    if (more) kick();
+  } while (queued_ && baton_.try_take());
+}
+
+// After submit(): announces at once, in the caller's thread, unless somebody is at it already.
+void Engine::nudge() {
+  while (queued_) {
+    if (!baton_.try_take()) {
+      parts_.plane.local->ring(parts_.plane.local->rank());  // its holder may sleep
+      return;
+    }
+    const bool more = round() && round();
+    baton_.give();
+    if (more) kick();
+  }
+}
+
+void Engine::kick() {
+  const std::uint64_t one = 1;
+  (void)!::write(kick_.get(), &one, sizeof one);
+}
+
+void Engine::sleep(Deadline deadline, Driver driver) {
+  std::array<pollfd, 3> fds{};
+  nfds_t count = 0;
+  fds[count++] = {parts_.plane.local->doorbell(), POLLIN, 0};
+  if (parts_.plane.transport) fds[count++] = {parts_.plane.transport->wait_fd(), POLLIN, 0};
+  if (driver == Driver::kThread) {
+    fds[count++] = {kick_.get(), POLLIN, 0};
+  } else {
+    deadline =
+        std::min(deadline, next_step(), [](Deadline a, Deadline b) { return a.time() < b.time(); });
+  }
+  ::poll(fds.data(), count, deadline.poll_ms());
+  if (driver == Driver::kThread && (fds[count - 1].revents & POLLIN)) {
+    std::uint64_t kicks = 0;
+    (void)!::read(kick_.get(), &kicks, sizeof kicks);
+  }
+}
+
+bool Engine::round() {
+  bool moved = take_queue();
+  if (failed_) return settle_failure() || moved;
+  auto progressed = parts_.negotiator->progress(flights_.size() < kFlights);
+  if (progressed) {
+    moved = moved || *progressed;
+  } else {
+    suspect(progressed.error());
+  }
+  drop_names(parts_.negotiator->take_forgotten());
+  while (auto agreed = parts_.negotiator->next()) start_agreed(std::move(*agreed));
+  if (!parts_.negotiator->left().empty()) moved = end_waiting() || moved;
+  for (auto& backend : parts_.backends) moved = backend->progress() || moved;
+  if (const base::Error* lost = parts_.plane.local->failure()) suspect(*lost);
+  if (suspicion_) moved = follow_suspicion() || moved;
+  return moved;
+}
+
+// ---- operations ------------------------------------------------------------------------------
+
+base::Result<std::shared_ptr<HandleState>> Engine::submit(Op op) {
+  auto handle = std::make_shared<HandleState>(weak_from_this(), now_ns());
+  op.handle = handle;
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_) return base::fail(*failure_);
+    if (closed_) return base::fail(*closed_);
+    Name& name = names_.find(op.name);
+    if (name.pending.exchange(true)) {
+      return base::fail(base::Code::kDuplicateName,
+                        std::string(to_string(op.kind)) + " '" + op.name +
+                            "': an operation of this name is still pending on this rank; wait for "
+                            "it first, or use another name");
+    }
+    handle->name = &name;
+    queue_.push_back({std::move(op), &name});
+    pending_.fetch_add(1);
+    queued_ = true;
+  }
+  nudge();
+  return handle;
+}
+
+bool Engine::take_queue() {
+  if (!queued_) return false;
+  {
+    std::lock_guard lock(mutex_);
+    taken_.swap(queue_);
+    queued_ = false;
+  }
+  for (Submitted& submitted : taken_) {
+    parts_.negotiator->announce(*submitted.name, std::move(submitted.op));
+  }
+  taken_.clear();
+  return true;
+}
+
+void Engine::start_agreed(Negotiator::Agreed agreed) {
+  std::vector<std::shared_ptr<HandleState>> handles;
+  handles.reserve(agreed.batch.ops.size());
+  for (const Op& op : agreed.batch.ops) handles.push_back(op.handle);
+  if (agreed.error) return finish(handles, agreed.error);
+  auto flight = flights_.insert(flights_.end(), Flight{std::move(handles)});
+  if (auto error = prepare_outputs(agreed)) return on_done(flight, base::fail(*error));
+  for (auto& backend : parts_.backends) {
+    if (!backend->can_run(agreed.batch)) continue;
+    backend->start(std::move(agreed.batch), [this, flight](base::Result<void> result) {
+      on_done(flight, std::move(result));
+    });
+    return;
+  }
+  const Op& op = agreed.batch.ops.front();
+  on_done(flight, base::fail(base::Code::kUnavailable,
+                             std::string(to_string(op.kind)) + " '" + op.name +
+                                 "': " + std::string(to_string(op.input.dtype)) + " on device " +
+                                 std::to_string(op.input.device) + " is not supported here"));
+}
+
+std::optional<base::Error> Engine::prepare_outputs(Negotiator::Agreed& agreed) {
+  if (agreed.batch.kind != OpKind::kAllgather) return std::nullopt;
+  const auto size = static_cast<std::ptrdiff_t>(parts_.plane.topology.size);
+  auto rows = agreed.rows.begin();
+  for (Op& op : agreed.batch.ops) {
+    std::vector<std::int64_t> mine(rows, rows + size);
+    rows += size;
+    Shape shape = op.input.shape;
+    shape[0] = 0;
+    for (std::int64_t count : mine) shape[0] += count;
+    if (auto error =
+            op.handle->allocate_output(op.input.dtype, std::move(shape), std::move(mine))) {
+      error->text = "allgather '" + op.name + "': " + error->text;
+      return error;
+    }
+    op.output = op.handle->output();
+  }
+  return std::nullopt;
+}
+
+void Engine::on_done(std::list<Flight>::iterator flight, base::Result<void> result) {
+  auto handles = std::move(flight->handles);
+  flights_.erase(flight);
+  if (result) return finish(handles, std::nullopt);
+  if (failed_) return finish(handles, failure());
+  suspect(result.error());
+  suspicion_->handles.insert(suspicion_->handles.end(), handles.begin(), handles.end());
+}
+
+void Engine::finish(const std::vector<std::shared_ptr<HandleState>>& handles,
+                    const std::optional<base::Error>& error) {
+  const std::int64_t now = now_ns();
+  std::vector<Name*> nameless;
+  for (const auto& handle : handles) {
+    Name* name = std::exchange(handle->name, nullptr);
+    name->pending = false;  // first: who sees the handle done may submit the name again
+    if (name->id == 0) nameless.push_back(name);
+    handle->finish(error, now);
+  }
+  drop_names(nameless);
+  pending_.fetch_sub(handles.size());
+  baton_.wake();
+}
+
+void Engine::drop_names(const std::vector<Name*>& names) {
+  if (names.empty()) return;
+  std::lock_guard lock(mutex_);
+  for (Name* name : names) {
+    if (!name->pending) names_.drop(*name);
+  }
+}
+
+bool Engine::wait(const HandleState& handle, Deadline deadline) {
+  return await([&handle] { return handle.done(); }, deadline);
+}
+
+base::Result<void> Engine::run(const std::function<void()>& begin,
+                               const std::function<bool()>& finished) {
+  while (!baton_.try_take()) baton_.await([] { return false; }, Deadline::never());
+  if (!failed_) {
+    begin();
+    drive([&] { return failed_ || finished(); }, Deadline::never(), Driver::kWaiter);
+    // After an abort, one more round of the transport ends what is under way.
+    for (int i = 0; i < 100 && !finished(); ++i) round();
+  }
+  const bool failed = failed_;
+  release();
+  if (failed) return base::fail(failure());
+  return {};
+}
+
+void Engine::leave() {
+  {
+    std::lock_guard lock(mutex_);
+    if (!closed_) {
+      closed_ = base::Error{base::Code::kShutdown, "the world has been shut down", {}, 0};
+    }
+  }
+  await([this] { return pending_ == 0; }, Deadline::never());
+  while (!baton_.try_take()) baton_.await([] { return false; }, Deadline::never());
+  parts_.negotiator->announce_leaving();
+  release();
+  // Our own goodbye comes back through the coordinator, so it has been heard. Another rank's will
+  // do: from then on nobody can agree on anything, so nobody can miss us.
+  const Deadline deadline = Deadline::after(kGoodbye);
+  await([this] { return over_ || failed_; }, deadline);
+  while (!baton_.try_take()) baton_.await([] { return false; }, Deadline::never());
+  drive([this] { return failed_ || parts_.negotiator->flushed(); }, deadline, Driver::kWaiter);
+  release();
+}
+
+void Engine::stop() {
+  fail({base::Code::kShutdown, "the world has been shut down", {}, 0});
+  if (!thread_.joinable()) return;
+  stop_ = true;
+  kick();
+  baton_.wake();
+  thread_.join();
+  await([this] { return pending_ == 0; }, Deadline::after(kGoodbye));
+  while (!baton_.try_take()) baton_.await([] { return false; }, Deadline::never());
+  round();  // the transport gives back what is lent to it
+  baton_.give();
+}
+
+}  // namespace hv::runtime

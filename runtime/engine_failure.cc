@@ -1,0 +1,103 @@
+// How the work of an engine ends early: failures, and ranks that leave.
+#include <utility>
+
+#include "runtime/engine.h"
+
+namespace hv::runtime {
+namespace {
+
+using base::Clock;
+using base::Deadline;
+using base::Millis;
+
+constexpr Millis kTellAfter{300};     // the launcher sees a death sooner than this
+constexpr Millis kDecideAfter{1500};  // without word from the launcher the error is the cause
+
+}  // namespace
+
+void Engine::fail(const base::Error& first_cause) {
+  std::lock_guard one_at_a_time(abort_mutex_);
+  if (failed_) return;
+  {
+    std::lock_guard lock(mutex_);
+    failure_ = first_cause;
+  }
+  failed_ = true;
+  for (auto& backend : parts_.backends) backend->abort(first_cause);
+  if (parts_.plane.transport) parts_.plane.transport->abort(first_cause);
+  parts_.plane.local->abort(first_cause);
+  parts_.plane.local->ring(parts_.plane.local->rank());
+}
+
+base::Error Engine::failure() const {
+  std::lock_guard lock(mutex_);
+  return *failure_;
+}
+
+bool Engine::settle_failure() {
+  std::vector<std::shared_ptr<HandleState>> ended;
+  for (Op& op : parts_.negotiator->abandon()) ended.push_back(std::move(op.handle));
+  while (auto agreed = parts_.negotiator->next()) {
+    for (Op& op : agreed->batch.ops) ended.push_back(std::move(op.handle));
+  }
+  if (suspicion_) {
+    ended.insert(ended.end(), suspicion_->handles.begin(), suspicion_->handles.end());
+    suspicion_.reset();
+  }
+  bool moved = !ended.empty();
+  if (moved) finish(ended, failure());
+  for (auto& backend : parts_.backends) moved = backend->progress() || moved;
+  return moved;
+}
+
+// Some rank has shut down: what waits for an agreement waits in vain.
+bool Engine::end_waiting() {
+  const int rank = parts_.negotiator->left().front();
+  const std::string gone = parts_.who[rank] + " has shut down";
+  if (!over_) {
+    over_ = true;
+    std::lock_guard lock(mutex_);
+    if (!closed_) {
+      closed_ = base::Error{base::Code::kPeerLost,
+                            gone + "; no collective over all ranks is possible any more",
+                            {},
+                            0};
+    }
+  }
+  const std::vector<Op> ops = parts_.negotiator->abandon();
+  for (const Op& op : ops) {
+    finish({op.handle},
+           base::Error{base::Code::kPeerLost,
+                       std::string(to_string(op.kind)) + " '" + op.name + "': " + gone +
+                           " without submitting it; every rank must run the same steps",
+                       {},
+                       0});
+  }
+  return !ops.empty();
+}
+
+void Engine::suspect(const base::Error& error) {
+  if (suspicion_ || failed_) return;
+  suspicion_.emplace(Suspicion{error, Clock::now(), false, {}});
+  if (!parts_.report_fault) fail(error);
+  kick();  // the thread must look after the time from now on
+}
+
+// A lost connection is a consequence more often than a cause: the launcher's word comes first.
+bool Engine::follow_suspicion() {
+  const auto age = Clock::now() - suspicion_->since;
+  if (age >= kTellAfter && !suspicion_->reported) {
+    suspicion_->reported = true;
+    parts_.report_fault(suspicion_->error);
+  }
+  if (age < kDecideAfter) return false;
+  fail(suspicion_->error);
+  return true;
+}
+
+Deadline Engine::next_step() const {
+  if (!suspicion_ || failed_) return Deadline::never();
+  return Deadline::at(suspicion_->since + (suspicion_->reported ? kDecideAfter : kTellAfter));
+}
+
+}  // namespace hv::runtime

@@ -1,0 +1,127 @@
+// init: from the environment to a world.
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+
+#include "rendezvous/base/env.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/client.h"
+#include "runtime/raise.h"
+#include "runtime/world.h"
+
+namespace hv {
+namespace runtime {
+namespace {
+
+using base::Deadline;
+using base::Result;
+
+std::string name_of(const rendezvous::Contract& contract) {
+  return "rank " + std::to_string(contract.rank) + " on " + contract.host;
+}
+
+Result<World> make_alone(const Knobs& knobs, Deadline deadline) {
+  static std::atomic<bool> told{false};
+  if (!told.exchange(true)) {
+    base::log(base::LogLevel::kWarning,
+              "hvrun: this process was started without a launcher and is a world of size 1; "
+              "for more ranks start it with: hvrun -np N <program>");
+  }
+  WorldImpl::Parts parts;
+  parts.plane = make_inproc_data_planes(1, 1).front();
+  parts.hosts = {"localhost"};
+  parts.knobs = knobs;
+  return WorldImpl::make(std::move(parts), deadline);
+}
+
+Result<void> check_builds(const std::vector<rendezvous::PeerInfo>& peers) {
+  for (const auto& peer : peers) {
+    if (peer.build_id == peers.front().build_id) continue;
+    return base::fail(base::Code::kMismatch,
+                      "rank " + std::to_string(peer.rank) + " on " + peer.host +
+                          " uses another build of libhv (" + peer.build_id + ") than rank 0 (" +
+                          peers.front().build_id + "); install the same one on every host");
+  }
+  return {};
+}
+
+// From here on other ranks count on this one, so they are told if it cannot go on.
+Result<WorldImpl::Parts> meet(const rendezvous::Contract& contract, rendezvous::Store& store,
+                              std::string identity, Deadline deadline) {
+  DataListenerOptions options;
+  options.across_hosts = contract.num_hosts > 1;
+  options.addresses = contract.addresses;
+  auto listener = open_data_listener(options);
+  if (!listener) return base::fail(listener.error());
+
+  rendezvous::PeerInfo self;
+  self.rank = contract.rank;
+  self.pid = ::getpid();
+  self.host = contract.host;
+  self.identity = std::move(identity);
+  self.endpoints = listener->endpoints;
+  self.segment_socket = listener->segment_name;
+  self.build_id = rendezvous::build_id();
+  auto table = store.join(self, deadline);
+  if (!table) return base::fail(table.error());
+  if (auto ok = check_builds(table->peers); !ok) return base::fail(ok.error());
+
+  auto plane = make_data_plane(std::move(*listener), table->peers, contract.rank, *contract.secret,
+                               deadline);
+  if (!plane) return base::fail(plane.error());
+  WorldImpl::Parts parts;
+  parts.plane = std::move(*plane);
+  for (const auto& peer : table->peers) parts.hosts.push_back(peer.host);
+  return parts;
+}
+
+}  // namespace
+
+std::string host_identity() {
+  std::string identity;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), identity);
+  for (const char* space : {"/proc/self/ns/net", "/proc/self/ns/ipc"}) {
+    char target[64];
+    const ssize_t n = ::readlink(space, target, sizeof target);
+    if (n > 0) identity += " " + std::string(target, static_cast<std::size_t>(n));
+  }
+  return identity;
+}
+
+Result<World> WorldImpl::join(const rendezvous::Getenv& getenv, std::string identity) {
+  auto knobs = read_knobs(getenv);
+  if (!knobs) return base::fail(knobs.error());
+  const auto deadline = Deadline::after(std::chrono::seconds(knobs->start_timeout_s));
+  auto contract = rendezvous::read_contract(getenv);
+  if (!contract) return base::fail(contract.error());
+  if (contract->alone()) return make_alone(*knobs, deadline);
+
+  base::set_log_name("rank " + std::to_string(contract->rank));
+  auto opened = rendezvous::open_client_store(*contract, deadline);
+  if (!opened) return base::fail(opened.error());
+  std::shared_ptr<rendezvous::Store> store = std::move(*opened);
+  auto parts = meet(*contract, *store, std::move(identity), deadline);
+  auto world = parts.and_then([&](Parts& met) {
+    met.store = store;
+    met.knobs = *knobs;
+    return make(std::move(met), deadline);
+  });
+  if (!world) {
+    base::Error error = world.error();
+    if (error.origin.empty()) error.origin = name_of(*contract);
+    store->report_fault(error);
+    return base::fail(error);
+  }
+  return world;
+}
+
+}  // namespace runtime
+
+World init() {
+  return runtime::value_or_raise(runtime::WorldImpl::join(base::env, runtime::host_identity()));
+}
+
+const char* version() { return HV_VERSION; }
+
+}  // namespace hv

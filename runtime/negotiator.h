@@ -1,0 +1,91 @@
+// Negotiator: this rank's side of agreeing on batches. Announces operations, receives decisions;
+// on a host's leader (its lowest rank) it also speaks for the others, and on rank 0 it holds the
+// coordinator.
+//
+// Thread: the baton holder's. Owner: the engine. Fails when a link does or when peers talk
+// nonsense; errors of a link to a rank that has left are no failure.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/backend/host_backend.h"
+#include "runtime/combiner.h"
+#include "runtime/coordinator.h"
+#include "runtime/link.h"
+#include "runtime/names.h"
+
+namespace hv::runtime {
+
+struct NegotiatorLinks {
+  std::vector<std::unique_ptr<Link>> locals;  // a leader's, by local rank; its own is null
+  std::vector<std::unique_ptr<Link>> hosts;   // rank 0's, by host, to the leaders; its own is null
+  std::unique_ptr<Link> up;                   // to this rank's leader; a leader's to rank 0
+};
+base::Result<NegotiatorLinks> make_negotiator_links(const DataPlane& plane,
+                                                    base::Deadline deadline);
+
+class Negotiator {
+ public:
+  Negotiator(const Topology& topology, NegotiatorLinks links, Coordinator::Options options);
+
+  void announce(Name& name, Op op);
+  void announce_leaving();
+  // Moves messages; rank 0 decides about what is ready if it may. True if anything has moved.
+  base::Result<bool> progress(bool may_decide);
+
+  struct Agreed {
+    Batch batch;                       // with this rank's operations
+    std::vector<std::int64_t> rows;    // allgather: per operation, per rank
+    std::optional<base::Error> error;  // they end with it instead
+  };
+  std::optional<Agreed> next();
+
+  // Ranks that have shut down, the first first. Nothing is agreed on any more once there is one.
+  const std::vector<int>& left() const { return left_; }
+  // Takes back everything announced and not decided.
+  std::vector<Op> abandon();
+  // Names that have lost their ids since the last call.
+  std::vector<Name*> take_forgotten() { return std::exchange(forgotten_, {}); }
+  bool flushed() const;  // all that was said is on its way
+
+ private:
+  struct Peer {
+    std::unique_ptr<Link> link;
+    int rank = 0;
+    std::size_t speaker = 0;  // rank 0's: as which its reports count
+  };
+  base::Result<bool> receive_reports();
+  base::Result<void> on_report(const Peer& from, Report report);
+  base::Result<void> send_own_report();
+  base::Result<bool> receive_decisions();
+  base::Result<void> apply(Decisions decisions);
+  base::Result<Agreed> agree(BatchDecision decision);
+  base::Result<Name*> waiting_name(const BatchDecision& decision, std::size_t index);
+  void forget(NameId id);
+  void add_to_report(Name& name);
+  void remove_waiting(Name& name);
+  void broadcast(base::ByteSpan decisions);
+  base::Result<void> move(Peer& peer);
+  bool has_left(int rank) const;
+
+  const int rank_, size_;
+  const bool leader_;
+  std::vector<Peer> below_;  // whose reports come here
+  std::optional<Peer> above_;
+  std::optional<Coordinator> coordinator_;
+  std::optional<Combiner> combiner_;
+  Report report_;  // this rank's, not yet sent
+  std::vector<Name*> waiting_;
+  std::unordered_map<std::string_view, Name*> waiting_by_name_;  // announced in full
+  std::unordered_map<NameId, Name*> ids_;
+  std::deque<Agreed> agreed_;
+  std::vector<Name*> forgotten_;
+  std::vector<int> left_;
+};
+
+}  // namespace hv::runtime

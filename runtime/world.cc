@@ -1,0 +1,105 @@
+#include "runtime/world.h"
+
+#include <exception>
+#include <utility>
+
+#include "rendezvous/codec.h"
+#include "runtime/raise.h"
+
+namespace hv::runtime {
+
+WorldImpl::WorldImpl(Parts parts)
+    : plane_(parts.plane),
+      hosts_(std::move(parts.hosts)),
+      knobs_(parts.knobs),
+      store_(std::move(parts.store)) {}
+
+base::Result<World> WorldImpl::make(Parts parts, base::Deadline deadline) {
+  auto backends = std::move(parts.backends);
+  auto world = std::make_shared<WorldImpl>(std::move(parts));
+  if (auto ok = world->start(std::move(backends), deadline); !ok) {
+    world->ended_ = true;
+    return base::fail(ok.error());
+  }
+  return World(std::move(world));
+}
+
+base::Result<void> WorldImpl::start(std::vector<std::unique_ptr<Backend>> backends,
+                                    base::Deadline deadline) {
+  auto links = make_negotiator_links(plane_, deadline);
+  if (!links) return base::fail(links.error());
+  EngineParts parts;
+  parts.plane = plane_;
+  parts.negotiator = std::make_unique<Negotiator>(
+      topology(), std::move(*links),
+      Coordinator::Options{static_cast<std::size_t>(knobs_.fusion_bytes),
+                           static_cast<std::size_t>(knobs_.cache_names)});
+  parts.backends = std::move(backends);
+  if (parts.backends.empty()) parts.backends.push_back(make_host_backend(plane_));
+  parts.knobs = knobs_;
+  for (int rank = 0; rank < topology().size; ++rank) parts.who.push_back(who(rank));
+  if (store_) {
+    parts.report_fault = [store = std::weak_ptr(store_),
+                          self = who(topology().rank)](base::Error error) {
+      if (error.origin.empty()) error.origin = self;
+      if (auto to = store.lock()) to->report_fault(error);
+    };
+  }
+  auto engine = Engine::start(std::move(parts));
+  if (!engine) return base::fail(engine.error());
+  engine_ = std::move(*engine);
+  if (store_) {
+    store_->watch([engine = std::weak_ptr(engine_)](const rendezvous::Notice& notice) {
+      base::Error cause = rendezvous::from_wire(notice.cause);
+      cause.code = base::Code::kPeerLost;
+      if (auto to = engine.lock()) to->fail(cause);
+    });
+  }
+  return {};
+}
+
+WorldImpl::~WorldImpl() {
+  if (ended_) return;
+  if (std::uncaught_exceptions() > 0 && engine_->pending() > 0) {
+    // An exception passes through this rank while others count on what it has submitted: waiting
+    // for that could take for ever, and leaving politely would hide the fault.
+    if (store_) {
+      store_->report_fault({base::Code::kAborted,
+                            "an exception ended the world with " +
+                                std::to_string(engine_->pending()) + " operations pending",
+                            who(topology().rank), 0});
+    }
+    engine_->stop();
+    return;
+  }
+  shutdown();
+}
+
+void WorldImpl::shutdown() {
+  std::lock_guard lock(end_mutex_);
+  if (std::exchange(ended_, true)) return;
+  engine_->leave();
+  if (store_) store_->leave();
+  engine_->stop();
+  store_.reset();
+}
+
+// A communicator drives the engine, so it keeps it.
+std::shared_ptr<CommunicatorImpl> WorldImpl::communicator() {
+  struct Kept {
+    std::shared_ptr<Engine> engine;
+    std::shared_ptr<CommunicatorImpl> impl;
+  };
+  const auto deadline = base::Deadline::after(std::chrono::seconds(knobs_.start_timeout_s));
+  auto impl = value_or_raise(make_communicator(plane_, communicators_++, *engine_, deadline));
+  auto kept = std::make_shared<Kept>(Kept{engine_, impl});
+  return {kept, impl.get()};
+}
+
+std::string WorldImpl::who(int rank) const {
+  return "rank " + std::to_string(rank) + " on " + hosts_[rank];
+}
+
+Handle WorldImpl::submit(Op op) { return Handle(value_or_raise(engine_->submit(std::move(op)))); }
+
+}  // namespace hv::runtime

@@ -1,0 +1,60 @@
+// WorldImpl: one rank's runtime during one epoch: contract, store, data plane, engine.
+//
+// Thread: any. Owner: the user's World objects and, until it is stopped, nobody else. Failure:
+// Result from join() and make(); afterwards the engine's first cause.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "hv/hv.h"
+#include "rendezvous/contract.h"
+#include "rendezvous/store.h"
+#include "runtime/engine.h"
+
+namespace hv::runtime {
+
+class WorldImpl {
+ public:
+  struct Parts {
+    DataPlane plane;
+    std::vector<std::string> hosts;  // per rank, as the user named them
+    std::shared_ptr<rendezvous::Store> store;
+    Knobs knobs;
+    std::vector<std::unique_ptr<Backend>> backends;  // empty: the host backend
+  };
+  // What init() does, with the environment as an argument. `identity` tells hosts apart; tests
+  // pretend with it.
+  static base::Result<World> join(const rendezvous::Getenv& getenv, std::string identity);
+  static base::Result<World> make(Parts parts, base::Deadline deadline);
+
+  explicit WorldImpl(Parts parts);
+  ~WorldImpl();
+
+  const Topology& topology() const { return plane_.topology; }
+  const std::string& host() const { return hosts_[topology().rank]; }
+  Handle submit(Op op);
+  std::shared_ptr<CommunicatorImpl> communicator();
+  void shutdown();
+
+ private:
+  base::Result<void> start(std::vector<std::unique_ptr<Backend>> backends, base::Deadline deadline);
+  std::string who(int rank) const;
+
+  DataPlane plane_;
+  std::vector<std::string> hosts_;
+  Knobs knobs_;
+  std::shared_ptr<rendezvous::Store> store_;
+  std::shared_ptr<Engine> engine_;
+  std::atomic<int> communicators_{0};
+  std::mutex end_mutex_;
+  bool ended_ = false;
+};
+
+// Boot id and namespaces: equal for ranks that can share memory.
+std::string host_identity();
+
+}  // namespace hv::runtime
