@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "runtime/collective/reduce.h"
 #include "runtime/raise.h"
 #include "runtime/world.h"
 
@@ -41,43 +42,6 @@ void check(const Op& op, const TensorView& view) {
                ", and no GPU backend is loaded here",
            ErrorCode::kUnavailable);
   }
-}
-
-bool reducible(DType dtype) {
-  switch (dtype) {
-    case DType::kUint8:
-    case DType::kInt8:
-    case DType::kUint16:
-    case DType::kInt16:
-    case DType::kInt32:
-    case DType::kInt64:
-    case DType::kFloat16:
-    case DType::kFloat32:
-    case DType::kFloat64:
-    case DType::kBFloat16:
-    case DType::kUint32:
-    case DType::kUint64:
-      return true;
-    case DType::kBool:
-    case DType::kFloat8E4M3:
-    case DType::kFloat8E5M2:
-      return false;
-  }
-  return false;
-}
-
-bool known(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::kAverage:
-    case ReduceOp::kSum:
-    case ReduceOp::kMin:
-    case ReduceOp::kMax:
-    case ReduceOp::kProduct:
-      return true;
-    case ReduceOp::kAdasum:
-      return false;
-  }
-  return false;
 }
 
 }  // namespace
@@ -122,13 +86,7 @@ Handle World::allreduce(std::string_view name, const TensorView& in, const Tenso
                    ") and output (" + std::string(to_string(out.dtype)) + " " +
                    to_string(out.shape) + ") differ");
   }
-  if (!reducible(in.dtype)) {
-    refuse(op, std::string(to_string(in.dtype)) + " can be moved but not reduced");
-  }
-  if (!known(options.op)) {
-    refuse(op, "the reduction " + std::string(to_string(options.op)) + " is not offered",
-           ErrorCode::kUnavailable);
-  }
+  if (auto ok = runtime::check_reduction(in.dtype, options.op); !ok) refuse(op, ok.error().text);
   op.input = in;
   op.output = out;
   op.reduce = options.op;

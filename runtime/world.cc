@@ -35,7 +35,11 @@ base::Result<void> WorldImpl::start(std::vector<std::unique_ptr<Backend>> backen
       Coordinator::Options{static_cast<std::size_t>(knobs_.fusion_bytes),
                            static_cast<std::size_t>(knobs_.cache_names)});
   parts.backends = std::move(backends);
-  if (parts.backends.empty()) parts.backends.push_back(make_host_backend(plane_));
+  if (parts.backends.empty()) {
+    auto host = make_host_backend(plane_, deadline);
+    if (!host) return base::fail(host.error());
+    parts.backends.push_back(std::move(*host));
+  }
   parts.knobs = knobs_;
   for (int rank = 0; rank < topology().size; ++rank) parts.who.push_back(who(rank));
   if (store_) {

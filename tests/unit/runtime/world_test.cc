@@ -104,7 +104,7 @@ TEST_P(WorldTest, RandomOrdersFromSeveralThreads) {
 
 TEST_P(WorldTest, AMismatchReachesEveryRankAndTheWorldGoesOn) {
   const int size = GetParam().first;
-  if (size < 2) GTEST_SKIP() << "one rank can not disagree";
+  if (size < 2) return;  // one rank can not disagree
   run_ranks(options(), [](World& world) {
     const int n = world.size();
     const bool odd = world.rank() == n - 1;
@@ -126,7 +126,7 @@ TEST_P(WorldTest, AMismatchReachesEveryRankAndTheWorldGoesOn) {
 
 TEST_P(WorldTest, ARankThatLeavesIsNamedToThoseWhoWait) {
   const int size = GetParam().first;
-  if (size < 2) GTEST_SKIP() << "nobody is left to wait";
+  if (size < 2) return;  // nobody is left to wait
   run_ranks(options(), [&](World& world) {
     const int leaver = size / 2;
     std::vector<float> data{1};
@@ -169,9 +169,9 @@ TEST_P(WorldTest, TheFirstCauseEndsEverythingPendingAndLater) {
 INSTANTIATE_TEST_SUITE_P(Sizes, WorldTest,
                          ::testing::Values(std::pair(1, 64), std::pair(2, 64), std::pair(4, 64),
                                            std::pair(3, 1), std::pair(6, 2), std::pair(5, 2)),
-                         [](const auto& info) {
-                           return std::to_string(info.param.first) + "ranks" +
-                                  std::to_string(info.param.second) + "perhost";
+                         [](const auto& sizes) {
+                           return std::to_string(sizes.param.first) + "ranks" +
+                                  std::to_string(sizes.param.second) + "perhost";
                          });
 
 TEST(World, WhatIsWrongAtTheCallIsAnErrorAtTheCall) {
@@ -191,7 +191,7 @@ TEST(World, WhatIsWrongAtTheCallIsAnErrorAtTheCall) {
     EXPECT_EQ(code([&] { world.allreduce("a", view(data), view(data.data(), {2})); }),
               ErrorCode::kInvalidArgument);
     EXPECT_EQ(code([&] { world.allreduce("a", view(data), {.op = ReduceOp::kAdasum}); }),
-              ErrorCode::kUnavailable);
+              ErrorCode::kInvalidArgument);
     EXPECT_EQ(code([&] { world.allgather("a", view(data.data(), {})); }),
               ErrorCode::kInvalidArgument);
     EXPECT_EQ(code([&] { Handle().wait(); }), ErrorCode::kInvalidArgument);
