@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 namespace hv::rendezvous {
@@ -23,6 +24,11 @@ bool is_socket(int fd) {
 void make_non_blocking(int fd) {
   int flags = ::fcntl(fd, F_GETFL);
   if (flags >= 0 && (flags & O_NONBLOCK) == 0) ::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+// Whatever the kernel says about an open stream, the other end is out of reach.
+tl::unexpected<base::Error> lost(int sys) {
+  return base::fail({base::Code::kPeerLost, std::strerror(sys), {}, sys});
 }
 
 }  // namespace
@@ -51,7 +57,7 @@ base::Result<void> FrameStream::on_writable() {
       drop_written();
       return {};
     }
-    if (n < 0) return base::fail(base::system_error("writing", errno));
+    if (n < 0) return lost(errno);
     written_ += static_cast<std::size_t>(n);
   }
   drop_written();
@@ -73,7 +79,7 @@ base::Result<void> FrameStream::on_readable() {
     ssize_t n = ::read(in_.get(), chunk.data(), chunk.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return {};
-    if (n < 0) return base::fail(base::system_error("reading", errno));
+    if (n < 0) return lost(errno);
     if (n == 0) return base::fail(base::Code::kPeerLost, "closed by the other end");
     decoder_.feed({chunk.data(), static_cast<std::size_t>(n)});
     total += static_cast<std::size_t>(n);

@@ -170,7 +170,9 @@ StoreState::Effects StoreState::on_leave(Client client, const Leave& message) {
 
 StoreState::Effects StoreState::on_rank_fault(Client client, const RankFault& message) {
   auto member = members_.find(client);
-  if (member == members_.end() || member->second.epoch != epoch_) return {};
+  if (member == members_.end() || member->second.epoch != epoch_ || message.epoch != epoch_) {
+    return {};
+  }
   std::int32_t rank = member->second.rank;
   Error error = from_wire(message.error);
   if (error.origin.empty()) error.origin = rank_text(rank);

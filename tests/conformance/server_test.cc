@@ -1,0 +1,671 @@
+// The rendezvous server against strangers, wrong ranks, dying peers and many connections.
+#include "rendezvous/server.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rendezvous/client.h"
+#include "rendezvous/codec.h"
+#include "rendezvous/endpoint.h"
+#include "tests/support/relay_agent.h"
+#include "tests/support/test_server.h"
+
+namespace hv::tests {
+namespace {
+
+using namespace rendezvous;
+using namespace std::chrono_literals;
+using base::Clock;
+using base::Code;
+using base::Deadline;
+using testing::HasSubstr;
+
+base::UniqueFd connect_raw(const Endpoint& endpoint) {
+  auto address = to_socket_address(endpoint);
+  base::UniqueFd fd(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(::connect(fd.get(), address->get(), address->length), 0) << std::strerror(errno);
+  return fd;
+}
+
+void send_all(int fd, base::ByteSpan bytes) {
+  (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
+// True when the other end closes within the time; what it sends before does not matter.
+bool closes_within(int fd, std::chrono::milliseconds time) {
+  auto deadline = Deadline::after(time);
+  std::array<char, 256> sink;
+  for (;;) {
+    pollfd polled{fd, POLLIN, 0};
+    if (::poll(&polled, 1, deadline.poll_ms()) == 0) return false;
+    if (::recv(fd, sink.data(), sink.size(), 0) <= 0) return true;
+  }
+}
+
+std::size_t resident_kib() {
+  std::ifstream file("/proc/self/statm");
+  std::size_t total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * 4;
+}
+
+std::set<int> open_descriptors() {
+  std::set<int> numbers;
+  DIR* dir = ::opendir("/proc/self/fd");
+  while (auto* entry = ::readdir(dir)) {
+    int fd = std::atoi(entry->d_name);
+    if (entry->d_name[0] != '.' && fd != ::dirfd(dir)) numbers.insert(fd);
+  }
+  ::closedir(dir);
+  return numbers;
+}
+
+std::unique_ptr<Store> open_rank(TestServer& server, int rank, int size) {
+  auto store = open_client_store(server.contract(rank, size, 1), Deadline::after(20s));
+  EXPECT_TRUE(store) << store.error().text;
+  return store ? std::move(*store) : nullptr;
+}
+
+Server::Options quick_handshake() {
+  Server::Options options;
+  options.handshake = 300ms;
+  return options;
+}
+
+// ---- strangers -----------------------------------------------------------------------------
+
+TEST(Strangers, AreDroppedAndCountedAndTheJobGoesOn) {
+  TestServer server(quick_handshake());
+  server.begin_epoch(1, 1);
+  ClientHandshake wrong_secret(Secret::random(), Purpose::kRank);
+  ClientHandshake data(Secret::random(), Purpose::kData);
+  base::Bytes huge;
+  base::Writer(huge).put(std::uint32_t{0xffffffff});
+  auto long_garbage = base::to_bytes(std::string(100000, 'x'));
+  auto wrong_proof = wrong_secret.hello();
+  wrong_proof.resize(kHelloSize + kProofSize);
+  std::vector<base::Bytes> openings = {
+      base::to_bytes("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+      base::to_bytes("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 client hello"),
+      base::to_bytes("SSH-2.0-OpenSSH_9.2\r\n"),
+      base::to_bytes("\x7f\x03random"),
+      huge,
+      long_garbage,
+      wrong_proof,
+      data.hello(),
+      wrong_secret.hello(),  // and then silence
+      {},                    // silence from the start
+  };
+  std::vector<base::UniqueFd> strangers;
+  for (const auto& opening : openings) {
+    strangers.push_back(connect_raw(server.endpoints()[0]));
+    send_all(strangers.back().get(), opening);
+  }
+  auto store = open_rank(server, 0, 1);
+  ASSERT_TRUE(store->set("still", base::as_bytes("works")));
+  for (std::size_t i = 0; i < strangers.size(); ++i) {
+    EXPECT_TRUE(closes_within(strangers[i].get(), 3s)) << "stranger " << i;
+  }
+  auto seen = server.on_thread([](Server& s) { return s.strangers(); });
+  EXPECT_EQ(seen.dropped, openings.size());
+  EXPECT_THAT(seen.last_address, HasSubstr("127.0.0.1:"));
+  EXPECT_TRUE(store->get("still", Deadline::after(5s)));
+  store->leave();
+}
+
+TEST(Strangers, WhoSendsAByteNowAndThenIsDroppedInTimeToo) {
+  TestServer server(quick_handshake());
+  auto stranger = connect_raw(server.endpoints()[0]);
+  ClientHandshake handshake(Secret::random(), Purpose::kAgent);
+  auto hello = handshake.hello();
+  auto begin = Clock::now();
+  bool closed = false;
+  for (std::size_t i = 0; i + 1 < hello.size() && !closed; ++i) {
+    send_all(stranger.get(), base::ByteSpan(hello).subspan(i, 1));
+    closed = closes_within(stranger.get(), 50ms);
+  }
+  EXPECT_TRUE(closed);
+  EXPECT_LT(Clock::now() - begin, 1500ms);
+}
+
+TEST(Strangers, TwoHundredSilentOnesCostNoMemoryAndAreAllDropped) {
+  Server::Options options;
+  options.handshake = 1000ms;
+  TestServer server(options);
+  server.begin_epoch(1, 1);
+  std::size_t before = resident_kib();
+  std::vector<base::UniqueFd> strangers;
+  for (int i = 0; i < 200; ++i) strangers.push_back(connect_raw(server.endpoints()[0]));
+  auto store = open_rank(server, 0, 1);
+  EXPECT_TRUE(store->set("still", base::as_bytes("works")));
+  std::size_t after = resident_kib();
+  EXPECT_LT(after, before + 4096) << "KiB; 200 connections";
+  for (auto& stranger : strangers) EXPECT_TRUE(closes_within(stranger.get(), 5s));
+  EXPECT_EQ(server.on_thread([](Server& s) { return s.strangers().dropped; }), 200u);
+  store->leave();
+}
+
+TEST(Strangers, AFullDoorMakesRoomForHonestClients) {
+  Server::Options options;
+  options.handshake = 60s;
+  options.max_strangers = 8;
+  TestServer server(options);
+  server.begin_epoch(1, 1);
+  std::vector<base::UniqueFd> strangers;
+  for (int i = 0; i < 24; ++i) strangers.push_back(connect_raw(server.endpoints()[0]));
+  auto begin = Clock::now();
+  auto store = open_rank(server, 0, 1);
+  EXPECT_LT(Clock::now() - begin, 10s);
+  EXPECT_TRUE(store->set("came", base::as_bytes("through")));
+  store->leave();
+}
+
+TEST(Strangers, WhoTriesAllAddressesAtOnceIsNone) {
+  TestServer server;
+  server.begin_epoch(1, 2);
+  auto endpoint = server.endpoints()[0];
+  std::vector<Endpoint> many(8, endpoint);
+  auto secret = *server.contract(0, 2, 1).secret;
+  for (int i = 0; i < 5; ++i) {
+    auto connection = dial(many, secret, Purpose::kRank, Deadline::after(10s));
+    ASSERT_TRUE(connection) << connection.error().text;
+    EXPECT_EQ(connection->local_address, "127.0.0.1");
+  }
+  auto store = open_rank(server, 0, 2);
+  store->leave();
+  EXPECT_EQ(server.on_thread([](Server& s) { return s.strangers().dropped; }), 0u);
+}
+
+// ---- dial ----------------------------------------------------------------------------------
+
+TEST(Dial, ListsEveryAddressWithItsReason) {
+  Listening closed = std::move(*open_listening({}));
+  Endpoint refused = closed.endpoints[0];
+  closed.sockets.clear();
+  Listening silent = std::move(*open_listening({}));
+  TestServer server;
+  auto connection = dial({refused, silent.endpoints[0], {"h1", 80}, server.endpoints()[0]},
+                         Secret::random(), Purpose::kAgent, Deadline::after(500ms));
+  ASSERT_FALSE(connection);
+  std::string text = connection.error().text;
+  EXPECT_THAT(text, HasSubstr(to_string(refused) + " (Connection refused)"));
+  EXPECT_THAT(text, HasSubstr(to_string(silent.endpoints[0]) + " (no answer within 0.5 s)"));
+  EXPECT_THAT(text, HasSubstr("h1:80 ('h1' is no numeric address)"));
+  EXPECT_THAT(text, HasSubstr(to_string(server.endpoints()[0]) +
+                              " (what answers there does not hold this job's secret)"));
+}
+
+TEST(Dial, KeepsTheAddressThatProvesTheSecret) {
+  TestServer impostor, server;
+  auto connection = dial({impostor.endpoints()[0], server.endpoints()[0]}, server.secret,
+                         Purpose::kAgent, Deadline::after(10s));
+  ASSERT_TRUE(connection) << connection.error().text;
+  EXPECT_EQ(connection->remote, server.endpoints()[0]);
+}
+
+TEST(Dial, RanksDoNotPassForAgents) {
+  TestServer server;
+  auto ranks = *server.contract(0, 1, 1).secret;
+  EXPECT_FALSE(dial(server.endpoints(), ranks, Purpose::kAgent, Deadline::after(10s)));
+  EXPECT_FALSE(dial(server.endpoints(), server.secret, Purpose::kRank, Deadline::after(10s)));
+}
+
+// ---- ranks ---------------------------------------------------------------------------------
+
+TEST(Ranks, WhoDoesNotBelongIsToldWhyAndSoIsTheOwner) {
+  TestServer server;
+  server.begin_epoch(1, 2);
+  auto first = open_rank(server, 0, 2);
+  auto second = open_client_store(server.contract(0, 2, 1), Deadline::after(10s));
+  ASSERT_FALSE(second);
+  EXPECT_EQ(second.error().code, Code::kInvalidArgument);
+  EXPECT_THAT(second.error().text, HasSubstr("is taken already by process"));
+  EXPECT_TRUE(server.events.wait_for("refused 0"));
+
+  auto stale = open_client_store(server.contract(1, 2, 7), Deadline::after(10s));
+  ASSERT_FALSE(stale);
+  EXPECT_EQ(stale.error().code, Code::kAborted);
+  EXPECT_THAT(stale.error().text, HasSubstr("epoch 7, the job is in epoch 1"));
+  EXPECT_TRUE(server.events.wait_for("refused 1"));
+  EXPECT_TRUE(first->set("untouched", {}));
+  first->leave();
+}
+
+TEST(Ranks, ASecondProcessIsRefusedThroughTheAgentToo) {
+  TestServer server;
+  server.begin_epoch(1, 2);
+  auto contract = server.contract(0, 2, 1);
+  RelayAgent agent(contract.servers, server.secret, *contract.secret, 0);
+  contract.servers.clear();
+  contract.agent_socket = agent.socket_name();
+  auto first = open_client_store(contract, Deadline::after(10s));
+  ASSERT_TRUE(first) << first.error().text;
+  auto second = open_client_store(contract, Deadline::after(10s));
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().text, HasSubstr("is taken already by process"));
+  EXPECT_TRUE((*first)->set("untouched", {}));
+  (*first)->leave();
+}
+
+TEST(Ranks, AProcessWithTheWrongSecretIsTurnedAwayByTheAgent) {
+  TestServer server;
+  auto contract = server.contract(0, 1, 1);
+  RelayAgent agent(contract.servers, server.secret, *contract.secret, 0);
+  contract.servers.clear();
+  contract.agent_socket = agent.socket_name();
+  contract.secret = Secret::random();
+  auto store = open_client_store(contract, Deadline::after(10s));
+  ASSERT_FALSE(store);
+  EXPECT_EQ(store.error().code, Code::kAuth);
+  EXPECT_THAT(store.error().text, HasSubstr(agent.socket_name()));
+}
+
+TEST(Ranks, AnAgentThatIsGoneIsNamed) {
+  TestServer server;
+  auto contract = server.contract(0, 1, 1);
+  contract.servers.clear();
+  contract.agent_socket = "@hv-no-such-agent";
+  auto store = open_client_store(contract, Deadline::after(10s));
+  ASSERT_FALSE(store);
+  EXPECT_THAT(store.error().text, HasSubstr("@hv-no-such-agent: Connection refused"));
+}
+
+TEST(Ranks, OnlyWhoEndsWithoutAGoodbyeIsLost) {
+  TestServer server;
+  server.begin_epoch(1, 4);
+  auto contract = server.contract(0, 4, 1);
+  RelayAgent agent(contract.servers, server.secret, *contract.secret, 0);
+  std::vector<std::unique_ptr<Store>> stores;
+  for (int rank = 0; rank < 4; ++rank) {
+    auto own = server.contract(rank, 4, 1);
+    if (rank >= 2) own.agent_socket = agent.socket_name();
+    auto store = open_client_store(own, Deadline::after(10s));
+    ASSERT_TRUE(store) << store.error().text;
+    stores.push_back(std::move(*store));
+    EXPECT_TRUE(server.events.wait_for("hello " + std::to_string(rank)));
+  }
+  stores[0]->leave();
+  stores[2]->leave();
+  stores.clear();
+  EXPECT_TRUE(server.events.wait_for("lost 1"));
+  EXPECT_TRUE(server.events.wait_for("lost 3"));
+  EXPECT_TRUE(server.events.wait_for("left 0"));
+  EXPECT_TRUE(server.events.wait_for("left 2"));
+  auto lines = server.events.lines();
+  EXPECT_THAT(lines, testing::Not(testing::Contains("lost 0")));
+  EXPECT_THAT(lines, testing::Not(testing::Contains("lost 2")));
+}
+
+TEST(Ranks, TheOwnersVerdictReachesEveryRank) {
+  TestServer server;
+  server.begin_epoch(1, 2);
+  auto contract = server.contract(0, 2, 1);
+  RelayAgent agent(contract.servers, server.secret, *contract.secret, 0);
+  auto direct = open_rank(server, 0, 2);
+  auto relayed_contract = server.contract(1, 2, 1);
+  relayed_contract.agent_socket = agent.socket_name();
+  auto relayed = open_client_store(relayed_contract, Deadline::after(10s));
+  ASSERT_TRUE(relayed);
+  std::vector<std::promise<Notice>> notices(2);
+  direct->watch([&](const Notice& notice) { notices[0].set_value(notice); });
+  (*relayed)->watch([&](const Notice& notice) { notices[1].set_value(notice); });
+  server.on_thread([](Server& s) {
+    s.fail_epoch(1, {Code::kPeerLost, "killed by signal 9", "rank 1 on h2", 0});
+    s.fail_epoch(0, {Code::kPeerLost, "a consequence"});
+  });
+  for (auto& promise : notices) {
+    auto notice = promise.get_future();
+    ASSERT_EQ(notice.wait_for(10s), std::future_status::ready);
+    auto value = notice.get();
+    EXPECT_EQ(value.failed_rank, 1);
+    EXPECT_EQ(base::describe(from_wire(value.cause)), "rank 1 on h2: killed by signal 9");
+  }
+  direct->leave();
+  (*relayed)->leave();
+}
+
+TEST(Ranks, AServerThatEndsIsNoticedAtOnce) {
+  auto server = std::make_unique<TestServer>();
+  server->begin_epoch(1, 2);
+  auto store = open_rank(*server, 0, 2);
+  auto waiting =
+      std::async(std::launch::async, [&] { return store->get("never", Deadline::after(60s)); });
+  std::promise<Notice> noticed;
+  store->watch([&](const Notice& notice) { noticed.set_value(notice); });
+  server.reset();
+  auto value = waiting.get();
+  ASSERT_FALSE(value);
+  EXPECT_EQ(value.error().code, Code::kPeerLost);
+  EXPECT_THAT(value.error().text, HasSubstr("lost the connection to hvrun"));
+  EXPECT_EQ(noticed.get_future().wait_for(10s), std::future_status::ready);
+  EXPECT_FALSE(store->set("key", {}));
+  auto begin = Clock::now();
+  store->leave();
+  EXPECT_LT(Clock::now() - begin, 1s);
+}
+
+// ---- agents --------------------------------------------------------------------------------
+
+SealedConnection dial_agent(TestServer& server) {
+  auto connection = dial(server.endpoints(), server.secret, Purpose::kAgent, Deadline::after(10s));
+  EXPECT_TRUE(connection) << connection.error().text;
+  return std::move(*connection);
+}
+
+void say(FrameStream& stream, const Frame& frame) {
+  stream.send(frame);
+  ASSERT_TRUE(stream.on_writable());
+}
+
+// The next frame, or nothing if the stream ends first.
+std::optional<Frame> hear(FrameStream& stream) {
+  auto deadline = Deadline::after(10s);
+  for (;;) {
+    auto frame = stream.next();
+    if (!frame) return std::nullopt;
+    if (*frame) return **frame;
+    pollfd polled{stream.in_fd(), POLLIN, 0};
+    if (::poll(&polled, 1, deadline.poll_ms()) <= 0) return std::nullopt;
+    if (!stream.on_readable()) {
+      auto last = stream.next();
+      return last && *last ? **last : std::optional<Frame>();
+    }
+  }
+}
+
+TEST(Agents, TheirFramesGoToTheOwnerAndItsFramesToThem) {
+  TestServer server;
+  auto agent = dial_agent(server);
+  AgentHello hello;
+  hello.host_index = 3;
+  say(agent.stream, encode(hello));
+  say(agent.stream, encode(RankStarted{5, 100}));
+  ASSERT_TRUE(server.events.wait_for("agent 3"));
+  EXPECT_TRUE(
+      server.events.wait_for("frame " + std::to_string(static_cast<int>(MsgType::kRankStarted))));
+  server.on_thread([&](Server&) {
+    server.events.last_agent->send(encode(AgentWelcome{"job", 1000, 5000, 5000}));
+    server.events.last_agent->send(encode(Release{}));
+    server.events.last_agent->close();
+    server.events.last_agent->send(encode(AgentWelcome{"too late", 0, 0, 0}));
+  });
+  auto welcome = hear(agent.stream);
+  ASSERT_TRUE(welcome);
+  EXPECT_EQ(decode<AgentWelcome>(welcome->body)->job, "job");
+  auto release = hear(agent.stream);
+  ASSERT_TRUE(release);
+  EXPECT_EQ(release->type, MsgType::kRelease);
+  EXPECT_FALSE(hear(agent.stream)) << "closed after what was queued";
+  EXPECT_THAT(server.events.lines(), testing::Not(testing::Contains("agent closed")))
+      << "the owner closed it";
+}
+
+TEST(Agents, AnAgentThatEndsIsReportedAndItsRanksAreNot) {
+  TestServer server;
+  server.begin_epoch(1, 1);
+  {
+    auto agent = dial_agent(server);
+    say(agent.stream, encode(AgentHello{}));
+    say(agent.stream,
+        encode(FromRank{7, MsgType::kRankHello, encode_body(RankHello{1, 0, 1, build_id()})}));
+    auto to = hear(agent.stream);
+    ASSERT_TRUE(to);
+    EXPECT_EQ(decode<ToRank>(to->body)->connection, 7u);
+    EXPECT_EQ(decode<ToRank>(to->body)->type, MsgType::kRankWelcome);
+  }
+  EXPECT_TRUE(server.events.wait_for("agent closed"));
+  auto again = open_rank(server, 0, 1);
+  ASSERT_TRUE(again) << "its place is free again";
+  again->leave();
+  EXPECT_THAT(server.events.lines(), testing::Not(testing::Contains("lost 0")));
+}
+
+TEST(Agents, WhoBreaksTheProtocolIsClosed) {
+  TestServer server;
+  auto rude = dial_agent(server);
+  say(rude.stream, encode(Release{}));  // no hello
+  EXPECT_FALSE(hear(rude.stream));
+  auto agent = dial_agent(server);
+  say(agent.stream, encode(AgentHello{}));
+  ASSERT_TRUE(server.events.wait_for("agent 0"));
+  say(agent.stream, {MsgType::kFromRank, base::to_bytes("x")});
+  EXPECT_FALSE(hear(agent.stream));
+  EXPECT_TRUE(server.events.wait_for("agent closed"));
+}
+
+// A rank that breaks the protocol loses its connection; the others of its host do not notice.
+TEST(Agents, ABadRankIsClosedThroughItsAgent) {
+  TestServer server;
+  server.begin_epoch(1, 1);
+  auto agent = dial_agent(server);
+  say(agent.stream, encode(AgentHello{}));
+  say(agent.stream, encode(FromRank{1, MsgType::kLaunchOrder, {}}));
+  auto to = hear(agent.stream);
+  ASSERT_TRUE(to);
+  EXPECT_EQ(decode<ToRank>(to->body)->type, MsgType::kInvalid);
+  say(agent.stream,
+      encode(FromRank{2, MsgType::kRankHello, encode_body(RankHello{1, 0, 1, build_id()})}));
+  to = hear(agent.stream);
+  ASSERT_TRUE(to);
+  EXPECT_EQ(decode<ToRank>(to->body)->type, MsgType::kRankWelcome);
+}
+
+// ---- a spawner's stream ---------------------------------------------------------------------
+
+struct SpawnerStream {
+  base::Bytes written;
+  bool closed = false;
+  Server::ByteStream stream() {
+    return {
+        [this](base::Bytes bytes) { written.insert(written.end(), bytes.begin(), bytes.end()); },
+        [this] { return written.size(); }, [this] { closed = true; }, "ssh channel to h1"};
+  }
+  // What the agent at the other end receives.
+  std::vector<Frame> frames() {
+    FrameDecoder decoder;
+    decoder.feed(written);
+    std::vector<Frame> frames;
+    while (auto next = decoder.next()) {
+      if (!*next) break;
+      frames.push_back(**next);
+    }
+    return frames;
+  }
+};
+
+base::Bytes wire(const Frame& frame) {
+  base::Bytes bytes;
+  FrameEncoder().encode(frame, bytes);
+  return bytes;
+}
+
+TEST(SpawnersStream, CarriesAnAgentAndItsRanks) {
+  TestServer server;
+  server.begin_epoch(1, 1);
+  SpawnerStream spawner;
+  server.on_thread([&](Server& s) {
+    auto input = s.adopt(spawner.stream());
+    auto bytes = wire(encode(AgentHello{}));
+    auto more =
+        wire(encode(FromRank{1, MsgType::kRankHello, encode_body(RankHello{1, 0, 1, build_id()})}));
+    bytes.insert(bytes.end(), more.begin(), more.end());
+    for (std::byte b : bytes) input->feed({&b, 1});
+    auto& link = *server.events.last_agent;
+    EXPECT_EQ(link.remote(), "ssh channel to h1");
+    EXPECT_EQ(link.queued(), spawner.written.size());
+    s.fail_epoch(-1, {Code::kAborted, "over"});
+    link.close();
+    input->feed(wire(encode(RankStarted{})));
+  });
+  EXPECT_TRUE(spawner.closed);
+  auto frames = spawner.frames();
+  ASSERT_EQ(frames.size(), 2u);
+  EXPECT_EQ(decode<ToRank>(frames[0].body)->type, MsgType::kRankWelcome);
+  EXPECT_EQ(decode<ToRank>(frames[1].body)->type, MsgType::kNotice);
+  EXPECT_EQ(decode<ToRank>(frames[1].body)->connection, 0u);
+  EXPECT_THAT(server.events.lines(), testing::ElementsAre("agent 0", "hello 0"));
+}
+
+TEST(SpawnersStream, ABannerIsNoAgentAndDoesNoHarm) {
+  TestServer server;
+  SpawnerStream spawner;
+  server.on_thread([&](Server& s) {
+    auto input = s.adopt(spawner.stream());
+    input->feed(base::as_bytes("Welcome to h1!\nLast login: today\n"));
+    input->feed(wire(encode(AgentHello{})));
+    input->closed({Code::kPeerLost, "end of the stream"});
+  });
+  EXPECT_FALSE(spawner.closed) << "the agent behind it may be fine and use TCP";
+  EXPECT_TRUE(server.events.lines().empty());
+}
+
+TEST(SpawnersStream, ItsEndIsTheAgentsEnd) {
+  TestServer server;
+  SpawnerStream spawner;
+  server.on_thread([&](Server& s) {
+    auto input = s.adopt(spawner.stream());
+    input->feed(wire(encode(AgentHello{})));
+    input->closed({Code::kPeerLost, "end of the stream"});
+    input->closed({Code::kPeerLost, "again"});
+  });
+  EXPECT_THAT(server.events.lines(), testing::ElementsAre("agent 0", "agent closed"));
+}
+
+// ---- many ----------------------------------------------------------------------------------
+
+// 256 hosts with 4 ranks each, over streams in memory: what the server itself takes.
+TEST(Many, AThousandRanksMeetInSeconds) {
+  constexpr int kHosts = 256, kPerHost = 4, kSize = kHosts * kPerHost;
+  TestServer server;
+  server.begin_epoch(1, kSize);
+  std::size_t bytes = 0;
+  std::string id = build_id();
+  auto begin = Clock::now();
+  server.on_thread([&](Server& s) {
+    std::vector<std::shared_ptr<Server::StreamInput>> hosts;
+    for (int host = 0; host < kHosts; ++host) {
+      hosts.push_back(
+          s.adopt({[&](base::Bytes b) { bytes += b.size(); }, [] { return 0u; }, [] {}, "memory"}));
+      hosts.back()->feed(wire(encode(AgentHello{})));
+    }
+    auto from = [&](int rank, MsgType type, base::Bytes body) {
+      auto connection = static_cast<std::uint32_t>(rank % kPerHost) + 1;
+      hosts[static_cast<std::size_t>(rank / kPerHost)]->feed(
+          wire(encode(FromRank{connection, type, std::move(body)})));
+    };
+    for (int rank = 0; rank < kSize; ++rank) {
+      from(rank, MsgType::kRankHello, encode_body(RankHello{1, rank, rank, id}));
+      PeerInfo self;
+      self.rank = rank;
+      self.host = "node" + std::to_string(rank / kPerHost);
+      self.identity = std::string(64, 'i');
+      self.endpoints = {{"10.0.0.1", 4000}, {"2001:db8::1", 4000}};
+      self.build_id = id;
+      from(rank, MsgType::kJoin, encode_body(Join{1, 1, 60000, self}));
+    }
+  });
+  auto took = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+  EXPECT_TRUE(server.events.wait_for("joined 1023 1"));
+  EXPECT_LT(took, 10s);
+  std::size_t table = bytes / kHosts;
+  EXPECT_GT(table, kSize * 100u) << "each host got the table once";
+  EXPECT_LT(table, kSize * 300u);
+  std::cout << kSize << " ranks met in " << took.count() << " ms, " << table / 1024
+            << " KiB to each host\n";
+}
+
+// ---- sockets -------------------------------------------------------------------------------
+
+TEST(Sockets, AreClosedOnExecOneAndAll) {
+  auto before = open_descriptors();
+  TestServer server;
+  server.begin_epoch(1, 2);
+  auto contract = server.contract(0, 2, 1);
+  auto silent = connect_raw(server.endpoints()[0]);
+  auto store = open_rank(server, 0, 2);
+  ASSERT_TRUE(store->set("key", {}));
+  int checked = 0;
+  for (int fd : open_descriptors()) {
+    if (before.contains(fd)) continue;
+    EXPECT_TRUE(::fcntl(fd, F_GETFD) & FD_CLOEXEC) << "descriptor " << fd;
+    ++checked;
+  }
+  EXPECT_GT(checked, 5);
+  store->leave();
+}
+
+TEST(Sockets, LoopbackIsServedOnBothVersions) {
+  TestServer server;
+  server.begin_epoch(1, 1);
+  auto endpoints = server.endpoints();
+  EXPECT_EQ(endpoints[0].address, "127.0.0.1");
+  for (const auto& endpoint : endpoints) {
+    EXPECT_EQ(endpoint.port, endpoints[0].port);
+    EXPECT_TRUE(dial({endpoint}, server.secret, Purpose::kAgent, Deadline::after(10s)))
+        << to_string(endpoint);
+  }
+}
+
+TEST(Sockets, AllInterfacesAreServedByOnePort) {
+  Server::Options options;
+  options.listen.loopback_only = false;
+  TestServer server(options);
+  auto port = server.endpoints()[0].port;
+  for (const auto& endpoint : server.endpoints()) EXPECT_EQ(endpoint.port, port);
+  EXPECT_TRUE(dial({{"127.0.0.1", port}}, server.secret, Purpose::kAgent, Deadline::after(10s)));
+  for (const auto& address : usable_addresses(list_interfaces())) {
+    EXPECT_THAT(server.endpoints(), testing::Contains(Endpoint{address, port}));
+  }
+}
+
+TEST(Sockets, ABindAddressIsTheOnlyOne) {
+  ListenOptions options;
+  options.loopback_only = false;
+  options.bind_address = "127.0.0.2";
+  auto listening = open_listening(options);
+  ASSERT_TRUE(listening) << listening.error().text;
+  ASSERT_EQ(listening->endpoints.size(), 1u);
+  EXPECT_EQ(listening->endpoints[0].address, "127.0.0.2");
+  options.bind_address = "192.0.2.1";
+  auto foreign = open_listening(options);
+  ASSERT_FALSE(foreign);
+  EXPECT_EQ(foreign.error().code, Code::kUsage);
+  EXPECT_THAT(foreign.error().text, HasSubstr("192.0.2.1"));
+}
+
+TEST(Sockets, APortRangeIsKeptAndItsEndIsExplained) {
+  ListenOptions options;
+  auto probe = open_listening(options);
+  ASSERT_TRUE(probe);
+  auto low = probe->endpoints[0].port;
+  if (low > 65000) GTEST_SKIP() << "the kernel gave port " << low << ", no room for a range above";
+  options.port_low = low;
+  options.port_high = static_cast<std::uint16_t>(low + 50);
+  auto second = open_listening(options);
+  ASSERT_TRUE(second) << second.error().text;
+  EXPECT_GT(second->endpoints[0].port, low);
+  EXPECT_LE(second->endpoints[0].port, options.port_high);
+  options.port_high = low;
+  auto third = open_listening(options);
+  ASSERT_FALSE(third);
+  EXPECT_EQ(third.error().code, Code::kUsage);
+  EXPECT_THAT(third.error().text,
+              HasSubstr("no free port in " + std::to_string(low) + "-" + std::to_string(low)));
+}
+
+}  // namespace
+}  // namespace hv::tests
