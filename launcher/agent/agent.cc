@@ -1,0 +1,332 @@
+#include "launcher/agent/agent.h"
+
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+#include "launcher/agent/host_facts.h"
+#include "launcher/agent/preflight.h"
+#include "launcher/agent/process_tree.h"
+#include "launcher/agent/rank_environment.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/client.h"
+#include "rendezvous/codec.h"
+#include "rendezvous/endpoint.h"
+
+namespace hv::launcher {
+
+using base::Clock;
+using base::Millis;
+using rendezvous::Frame;
+using rendezvous::MsgType;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kDialTime = 2s;
+constexpr auto kToEndTree = 5s;
+constexpr auto kKillAgain = 20ms;
+// More than this on the way home: ranks and their output wait.
+constexpr std::size_t kMaxQueued = 4 << 20;
+
+base::UniqueFd open_signals() {
+  sigset_t handled;
+  ::sigemptyset(&handled);
+  for (int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&handled, signal);
+  ::sigprocmask(SIG_BLOCK, &handled, nullptr);
+  return base::UniqueFd(::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+}  // namespace
+
+Agent::Agent(AgentTicket ticket, base::UniqueFd keeper)
+    : ticket_(std::move(ticket)),
+      keeper_(std::move(keeper)),
+      signals_(open_signals()),
+      lost_after_(ticket_.lost_after_ms) {}
+
+int Agent::run() {
+  open_home();
+  while (!finished()) {
+    Poller poller;
+    watch_all(poller);
+    poller.run();
+    run_end_steps();
+    report_ended();
+  }
+  if (!keeper_) end_descendants(kToEndTree);  // otherwise the keeper does it
+  return exit_code_;
+}
+
+bool Agent::finished() const {
+  if (released_) return true;
+  bool all_ended = std::ranges::all_of(ranks_, [](auto& rank) { return rank->done(); });
+  return !home_ && all_ended;
+}
+
+// TCP to whichever address of the server answers; else the stream that the spawner has opened.
+void Agent::open_home() {
+  std::string reached_from;
+  if (!ticket_.servers.empty()) {
+    auto connection = rendezvous::dial(ticket_.servers, ticket_.secret, rendezvous::Purpose::kAgent,
+                                       base::Deadline::after(kDialTime));
+    if (connection) {
+      home_.emplace(std::move(connection->stream));
+      reached_from = connection->local_address;
+    } else {
+      base::log(base::LogLevel::kInfo, "no TCP to the server (" + connection.error().text +
+                                           "); using the spawner's stream");
+    }
+  }
+  if (!home_) home_.emplace(base::UniqueFd(0), base::UniqueFd(1));
+  send_hello(reached_from);
+  last_heard_ = Clock::now();
+}
+
+void Agent::send_hello(const std::string& reached_from) {
+  rendezvous::AgentHello hello;
+  hello.build_id = ticket_.build_id;
+  hello.host_index = ticket_.host_index;
+  hello.host_name = host_name();
+  hello.identity = host_identity();
+  hello.pid = ::getpid();
+  hello.cpus = usable_cpus();
+  hello.interfaces = rendezvous::list_interfaces();
+  hello.reached_from = reached_from;
+  send(hello);
+}
+
+void Agent::watch_all(Poller& poller) {
+  bool may_read = !home_ || home_->queued() < kMaxQueued;
+  poller.watch(signals_.get(), POLLIN, [this](short) { on_signals(); });
+  if (keeper_) {
+    poller.watch(keeper_.get(), POLLIN, [this](short) {
+      keeper_.reset();
+      fail_job("the keeper of hvagent was killed");
+    });
+  }
+  if (gate_) gate_->watch(poller, may_read);
+  for (auto& rank : ranks_) {
+    if (may_read && !rank->done()) rank->watch(poller);
+  }
+  if (!end_steps_.empty()) poller.wake_at(end_steps_.front().due);
+  if (!home_) return;
+  if (!paused_) poller.wake_at(last_heard_ + lost_after_);
+  // What has been queued since the last round goes out now, without waiting for poll.
+  if (home_->queued() > 0 && !home_->on_writable()) return lose_home("the connection broke");
+  poller.watch(home_->in_fd(), POLLIN, [this](short revents) { on_home(revents); });
+  if (home_->queued() > 0) {
+    poller.watch(home_->out_fd(), POLLOUT, [this](short) {
+      if (home_ && !home_->on_writable()) lose_home("the connection broke");
+    });
+  }
+}
+
+void Agent::on_home(short) {
+  auto read = home_->on_readable();
+  last_heard_ = Clock::now();
+  paused_ = false;
+  while (home_) {
+    auto frame = home_->next();
+    if (!frame) return lose_home(frame.error().text);
+    if (!*frame) break;
+    auto handled = on_frame(**frame);
+    if (!handled) return lose_home(handled.error().text);
+  }
+  if (!read && home_ && !released_) lose_home(read.error().text);
+}
+
+template <class Message>
+base::Result<void> Agent::handle(const Frame& frame) {
+  auto message = rendezvous::decode<Message>(frame.body);
+  if (!message) return base::fail(message.error());
+  on_message(*message);
+  return {};
+}
+
+base::Result<void> Agent::on_frame(const Frame& frame) {
+  using namespace rendezvous;
+  if (frame.type == AgentWelcome::kType) return handle<AgentWelcome>(frame);
+  if (frame.type == Preflight::kType) return handle<Preflight>(frame);
+  if (frame.type == LaunchOrder::kType) return handle<LaunchOrder>(frame);
+  if (frame.type == OutputCredit::kType) return handle<OutputCredit>(frame);
+  if (frame.type == SignalRanks::kType) return handle<SignalRanks>(frame);
+  if (frame.type == EndRanks::kType) return handle<EndRanks>(frame);
+  if (frame.type == ToRank::kType) return handle<ToRank>(frame);
+  if (frame.type == Beat::kType) return handle<Beat>(frame);
+  if (frame.type == Release::kType) return handle<Release>(frame);
+  return base::fail(base::Code::kProtocol, "hvrun sent a frame of unknown type " +
+                                               std::to_string(static_cast<int>(frame.type)));
+}
+
+void Agent::on_message(const rendezvous::AgentWelcome& welcome) {
+  lost_after_ = Millis(welcome.lost_after_ms);
+  grace_ = Millis(welcome.grace_ms);
+}
+
+void Agent::on_message(const rendezvous::Preflight& request) {
+  auto result = run_preflight(request);
+  held_port_ = std::move(result.held.socket);
+  send(result.reply);
+}
+
+void Agent::on_message(const rendezvous::LaunchOrder& order) {
+  auto secret = rendezvous::Secret::from_hex(order.rank_secret);
+  if (!secret) return fail_job("the launch order holds no secret: " + secret.error().text);
+  auto gate = RankGate::open(*secret, [this](const rendezvous::FromRank& message) {
+    if (home_) send(message);
+  });
+  if (!gate) return fail_job(gate.error().text);
+  gate_ = std::move(*gate);
+  launched_ = true;
+  done_sent_ = false;
+  auto environment = host_environment(order, gate_->name(), environ);
+  for (const auto& rank : order.ranks) {
+    start_rank(order, rank, rank_environment(environment, rank));
+  }
+}
+
+void Agent::start_rank(const rendezvous::LaunchOrder& order, const rendezvous::RankOrder& rank,
+                       const std::vector<std::string>& environment) {
+  auto process = start_process({order.program, order.argv, environment, order.working_directory});
+  if (!process) {
+    rendezvous::RankExited exited;
+    exited.rank = rank.rank;
+    exited.exit_code = process.error().sys == EACCES ? 126 : 127;
+    exited.at_us = clock_us();
+    exited.exec_error = process.error().text;
+    return send(exited);
+  }
+  send(rendezvous::RankStarted{rank.rank, process->pid});
+  ranks_.push_back(std::make_unique<RankProcess>(rank.rank, std::move(*process),
+                                                 [this](const rendezvous::Output& output) {
+                                                   if (home_) send(output);
+                                                 }));
+}
+
+void Agent::on_message(const rendezvous::OutputCredit& credit) {
+  for (auto& rank : ranks_) {
+    if (rank->rank() == credit.rank) rank->add_credit(credit.bytes);
+  }
+}
+
+void Agent::on_message(const rendezvous::SignalRanks& request) {
+  for (auto& rank : ranks_) rank->signal(request.signal, request.whole_group);
+  paused_ = request.signal == SIGTSTP || request.signal == SIGSTOP;
+}
+
+void Agent::on_message(const rendezvous::EndRanks& request) {
+  end_ranks(request.first_signal, Millis(request.grace_ms));
+}
+
+void Agent::on_message(const rendezvous::ToRank& message) {
+  if (gate_) gate_->deliver(message);
+}
+
+void Agent::on_message(const rendezvous::Beat& beat) {
+  if (!beat.reply) send(rendezvous::Beat{beat.number, true, clock_us()});
+}
+
+void Agent::on_message(const rendezvous::Release&) { released_ = true; }
+
+void Agent::on_signals() {
+  signalfd_siginfo info{};
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+    if (info.ssi_signo == SIGCHLD) {
+      reap();
+    } else {
+      fail_job("hvagent got signal " + std::to_string(info.ssi_signo));
+    }
+  }
+}
+
+// Orphans of ranks are our children, too (subreaper), so everything that has ended is reaped.
+void Agent::reap() {
+  int status = 0;
+  pid_t pid;
+  while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
+    auto rank = std::ranges::find(ranks_, pid, &RankProcess::pid);
+    if (rank != ranks_.end() && (*rank)->running()) (*rank)->on_exit(status, clock_us());
+  }
+}
+
+// A rank is reported when it has exited and its streams are at their end.
+void Agent::report_ended() {
+  for (auto& rank : ranks_) {
+    if (!rank->done()) continue;
+    auto exited = rank->exited();
+    if (exited.rank == 0) held_port_.reset();
+    send(exited);
+  }
+  std::erase_if(ranks_, [](const auto& rank) { return rank->done(); });
+  if (launched_ && ranks_.empty() && !done_sent_) {
+    done_sent_ = true;
+    end_steps_.clear();
+    send(rendezvous::AgentDone{});
+  }
+  if (home_ && !paused_ && Clock::now() >= last_heard_ + lost_after_) {
+    lose_home("no sign of life for " + std::to_string(lost_after_.count()) + " ms");
+  }
+}
+
+void Agent::end_ranks(int first_signal, Millis grace) {
+  auto now = Clock::now();
+  for (auto& rank : ranks_) rank->ask_to_end();
+  auto kill_at = now + grace;
+  if (!end_steps_.empty()) kill_at = std::min(kill_at, end_steps_.back().due);
+  end_steps_.clear();
+  if (grace > 0ms) end_steps_.push_back({now, first_signal});
+  if (grace > 0ms && first_signal == SIGINT) end_steps_.push_back({now + grace / 2, SIGTERM});
+  end_steps_.push_back({kill_at, SIGKILL});
+  run_end_steps();
+}
+
+// The first signals go to the main processes only, which may have children to look after; KILL
+// goes to everything below us, and again until nothing of it is left.
+void Agent::run_end_steps() {
+  auto now = Clock::now();
+  while (!end_steps_.empty() && end_steps_.front().due <= now) {
+    int signal = end_steps_.front().signal;
+    end_steps_.erase(end_steps_.begin());
+    if (ranks_.empty()) continue;
+    if (signal == SIGKILL) {
+      kill_descendants();
+      end_steps_.push_back({now + kKillAgain, SIGKILL});
+      return;
+    }
+    for (auto& rank : ranks_) {
+      rank->signal(signal, false);
+      rank->signal(SIGCONT, false);
+    }
+  }
+}
+
+void Agent::lose_home(const std::string& why) {
+  base::log(base::LogLevel::kInfo, "the link to hvrun is gone (" + why + "); ending the ranks");
+  home_.reset();
+  exit_code_ = 1;
+  for (auto& rank : ranks_) rank->discard_output();
+  end_ranks(SIGTERM, grace_);
+}
+
+void Agent::fail_job(const std::string& why) {
+  exit_code_ = 1;
+  base::Error error{base::Code::kPeerLost, why, {}, 0};
+  send(rendezvous::AgentFault{rendezvous::to_wire(error)});
+  end_ranks(SIGTERM, grace_);
+}
+
+std::int64_t Agent::clock_us() const {
+  return std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - started_).count();
+}
+
+template <class Message>
+void Agent::send(const Message& message) {
+  if (home_) home_->send(rendezvous::encode(message));
+}
+
+}  // namespace hv::launcher

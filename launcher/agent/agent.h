@@ -1,0 +1,87 @@
+// The agent: starts the ranks of one host, streams their output, relays what they say to the
+// server, and ends them.
+//
+// Thread: one, around one poll loop; fork is safe. Owner: hvagent's main. Failure: whatever ends
+// the link home, the keeper or the agent itself ends the ranks first: TERM, grace time, KILL.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "launcher/agent/poller.h"
+#include "launcher/agent/rank_gate.h"
+#include "launcher/agent/rank_process.h"
+#include "launcher/ticket.h"
+#include "rendezvous/base/fd.h"
+#include "rendezvous/frame_stream.h"
+#include "rendezvous/messages.h"
+
+namespace hv::launcher {
+
+class Agent {
+ public:
+  // `keeper` reaches its end when the keeper dies.
+  Agent(AgentTicket ticket, base::UniqueFd keeper);
+  int run();  // the exit code: 0 when released by hvrun
+
+ private:
+  using Time = base::Clock::time_point;
+
+  void open_home();
+  void send_hello(const std::string& reached_from);
+  void watch_all(Poller& poller);
+  bool finished() const;
+
+  void on_home(short revents);
+  base::Result<void> on_frame(const rendezvous::Frame& frame);
+  void on_message(const rendezvous::AgentWelcome& welcome);
+  void on_message(const rendezvous::Preflight& request);
+  void on_message(const rendezvous::LaunchOrder& order);
+  void on_message(const rendezvous::OutputCredit& credit);
+  void on_message(const rendezvous::SignalRanks& request);
+  void on_message(const rendezvous::EndRanks& request);
+  void on_message(const rendezvous::ToRank& message);
+  void on_message(const rendezvous::Beat& beat);
+  void on_message(const rendezvous::Release& release);
+  template <class Message>
+  base::Result<void> handle(const rendezvous::Frame& frame);
+
+  void start_rank(const rendezvous::LaunchOrder& order, const rendezvous::RankOrder& rank,
+                  const std::vector<std::string>& environment);
+  void on_signals();
+  void reap();
+  void report_ended();
+  void end_ranks(int first_signal, base::Millis grace);
+  void run_end_steps();
+  void lose_home(const std::string& why);
+  void fail_job(const std::string& why);
+  std::int64_t clock_us() const;
+
+  template <class Message>
+  void send(const Message& message);
+
+  AgentTicket ticket_;
+  base::UniqueFd keeper_, signals_;
+  std::optional<rendezvous::FrameStream> home_;
+  Time started_ = base::Clock::now();
+  Time last_heard_ = base::Clock::now();
+  bool paused_ = false;  // hvrun is stopped by a terminal's Ctrl-Z: it cannot beat
+  base::Millis lost_after_, grace_{5000};
+
+  base::UniqueFd held_port_;
+  std::unique_ptr<RankGate> gate_;
+  std::vector<std::unique_ptr<RankProcess>> ranks_;
+  bool launched_ = false;
+  bool done_sent_ = false;
+  bool released_ = false;
+  int exit_code_ = 0;
+
+  struct EndStep {
+    Time due;
+    int signal;
+  };
+  std::vector<EndStep> end_steps_;  // in order of time
+};
+
+}  // namespace hv::launcher

@@ -1,0 +1,87 @@
+#include "launcher/agent/keeper.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <optional>
+
+#include "launcher/agent/process_tree.h"
+
+namespace hv::launcher {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kToEndTree = 5s;
+
+// The agent's exit code, once it has ended; reaps whatever else has.
+std::optional<int> reap(pid_t agent) {
+  std::optional<int> code;
+  int status = 0;
+  pid_t pid;
+  while ((pid = ::waitpid(-1, &status, WNOHANG)) > 0) {
+    if (pid == agent) code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  return code;
+}
+
+[[noreturn]] void keep(pid_t agent, int signals) {
+  bool stream_open = true;
+  for (;;) {
+    // Events 0: only the end of the spawner's stream is of interest, its bytes are the agent's.
+    pollfd watched[2] = {{signals, POLLIN, 0}, {stream_open ? 0 : -1, 0, 0}};
+    ::poll(watched, 2, -1);
+    signalfd_siginfo info{};
+    while (::read(signals, &info, sizeof info) == sizeof info) {
+      if (info.ssi_signo != SIGCHLD) ::kill(agent, SIGKILL);
+    }
+    if (auto code = reap(agent)) {
+      end_descendants(kToEndTree);
+      ::_exit(*code);
+    }
+    if (stream_open && watched[1].revents != 0) {
+      stream_open = false;
+      ::kill(agent, SIGCONT);  // a stopped agent would not see that its home is gone
+    }
+  }
+}
+
+}  // namespace
+
+base::Result<base::UniqueFd> split_off_agent() {
+  ::setsid();  // away from the terminal's signals; fails harmlessly where sshd has done it
+  become_subreaper();
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return base::fail(base::system_error("pipe", errno));
+  base::UniqueFd watched(ends[0]);
+  base::UniqueFd held(ends[1]);
+
+  sigset_t handled;
+  ::sigemptyset(&handled);
+  for (int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&handled, signal);
+  ::sigprocmask(SIG_BLOCK, &handled, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+
+  pid_t keeper = ::getpid();
+  pid_t agent = ::fork();
+  if (agent < 0) return base::fail(base::system_error("fork", errno));
+  if (agent == 0) {
+    become_subreaper();
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != keeper) ::_exit(1);
+    return watched;
+  }
+  int signals = ::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
+  held.release();  // stays open until this process ends
+  watched.reset();
+  keep(agent, signals);
+}
+
+}  // namespace hv::launcher

@@ -1,0 +1,151 @@
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cerrno>
+#include <map>
+
+#include "launcher/output.h"
+#include "rendezvous/base/log.h"
+
+namespace hv::launcher {
+
+using base::Bytes;
+using base::ByteSpan;
+using rendezvous::Stream;
+
+namespace {
+
+// One descriptor that must never block us, though it may be shared with others, so that it cannot
+// be made non-blocking: a pipe or terminal that polls writable takes PIPE_BUF bytes without
+// blocking. Regular files do not block.
+class Console {
+ public:
+  Console(boost::asio::io_context& io, int fd, std::function<void()> on_drained)
+      : waiter_(io), fd_(fd), on_drained_(std::move(on_drained)) {
+    struct stat info {};
+    plain_file_ = ::fstat(fd, &info) == 0 && (S_ISREG(info.st_mode) || S_ISBLK(info.st_mode));
+    broken_ = ::fcntl(fd, F_GETFD) < 0;  // closed by the caller: >&-
+    if (!plain_file_ && !broken_) waiter_.assign(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  }
+
+  void write(Bytes bytes) {
+    if (broken_ || bytes.empty()) return;
+    if (written_ == queue_.size()) {
+      queue_ = std::move(bytes);
+      written_ = 0;
+    } else {
+      base::Writer(queue_).append(bytes);
+    }
+    if (!waiting_) write_some();
+  }
+
+  std::size_t backlog() const { return queue_.size() - written_; }
+
+  void discard() {
+    broken_ = true;
+    queue_.clear();
+    written_ = 0;
+  }
+
+ private:
+  void write_some() {
+    while (backlog() > 0) {
+      if (!plain_file_ && !is_writable()) return wait();
+      ssize_t done = ::write(fd_, queue_.data() + written_, piece());
+      if (done < 0 && (errno == EINTR || errno == EAGAIN)) {
+        if (errno == EAGAIN) return wait();
+        continue;
+      }
+      if (done < 0) return give_up(errno);
+      written_ += static_cast<std::size_t>(done);
+    }
+    queue_.clear();
+    written_ = 0;
+  }
+
+  // Whole lines if they fit, so that what others write to the same place comes between lines.
+  std::size_t piece() const {
+    if (plain_file_ || backlog() <= PIPE_BUF) return backlog();
+    auto text = base::as_text(queue_).substr(written_, PIPE_BUF);
+    auto end = text.rfind('\n');
+    return end == text.npos ? text.size() : end + 1;
+  }
+
+  bool is_writable() const {
+    pollfd state{fd_, POLLOUT, 0};
+    return ::poll(&state, 1, 0) == 1;
+  }
+
+  void wait() {
+    waiting_ = true;
+    // Compaction, here because the backlog is long only when we wait.
+    queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(written_));
+    written_ = 0;
+    waiter_.async_wait(waiter_.wait_write, [this](boost::system::error_code error) {
+      waiting_ = false;
+      if (error) return;
+      write_some();
+      if (!waiting_) on_drained_();
+    });
+  }
+
+  void give_up(int sys) {
+    discard();
+    base::log(base::LogLevel::kInfo,
+              base::system_error(fd_ == 1 ? "standard output" : "standard error", sys).text +
+                  "; what the ranks print is dropped from here on");
+  }
+
+  boost::asio::posix::stream_descriptor waiter_;  // a duplicate, to wait with
+  int fd_;
+  std::function<void()> on_drained_;
+  bool plain_file_ = false, broken_ = false, waiting_ = false;
+  Bytes queue_;
+  std::size_t written_ = 0;
+};
+
+class ConsoleSink : public Sink {
+ public:
+  ConsoleSink(boost::asio::io_context& io, std::function<std::string(int, Stream)> prefix_of,
+              const std::function<void()>& on_drained)
+      : prefix_of_(std::move(prefix_of)), out_(io, 1, on_drained), err_(io, 2, on_drained) {}
+
+  void write(int rank, Stream stream, ByteSpan bytes, bool eof) override {
+    auto place = printers_.find({rank, stream});
+    if (place == printers_.end()) {
+      if (bytes.empty()) return;
+      place = printers_.emplace(std::pair(rank, stream), prefix_of_(rank, stream)).first;
+    }
+    console(stream).write(place->second.add(bytes, eof));
+    if (eof) printers_.erase(place);
+  }
+
+  std::size_t backlog() const override { return out_.backlog() + err_.backlog(); }
+
+  void discard() override {
+    out_.discard();
+    err_.discard();
+  }
+
+ private:
+  Console& console(Stream stream) { return stream == Stream::kStdout ? out_ : err_; }
+
+  std::function<std::string(int, Stream)> prefix_of_;
+  std::map<std::pair<int, Stream>, LinePrinter> printers_;
+  Console out_, err_;
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> make_console_sink(boost::asio::io_context& io,
+                                        std::function<std::string(int, Stream)> prefix_of,
+                                        std::function<void()> on_drained) {
+  return std::make_unique<ConsoleSink>(io, std::move(prefix_of), on_drained);
+}
+
+}  // namespace hv::launcher

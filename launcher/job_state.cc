@@ -1,0 +1,458 @@
+#include "launcher/job_state.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+#include "rendezvous/base/log.h"
+#include "rendezvous/base/text.h"
+
+namespace hv::launcher {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kNever = base::Clock::time_point::max();
+constexpr auto kSlack = 2s;      // on top of lost-after and grace, for everything that is bounded
+constexpr auto kToRelease = 3s;  // for an agent to clean up and end
+
+int code_of(const rendezvous::RankExited& exited) {
+  return exited.signal != 0 ? 128 + exited.signal : exited.exit_code;
+}
+
+// A program that is missing or not executable has its own code, as in a shell.
+int start_code(const base::Error& error) {
+  if (error.sys == ENOENT) return kExitNotFound;
+  return error.sys == EACCES ? kExitNotExecutable : kExitStartFailed;
+}
+
+std::string how_it_ended(const rendezvous::RankExited& exited) {
+  if (!exited.exec_error.empty()) return "could not be started: " + exited.exec_error + ";";
+  if (exited.signal == 0) return "exited with code " + std::to_string(exited.exit_code);
+  std::string text = "was killed by signal " + std::to_string(exited.signal) + " (" +
+                     signal_name(exited.signal) + ")";
+  if (exited.oom_killed) text += ", out of memory,";
+  if (exited.core_dumped) text += ", core dumped,";
+  return text;
+}
+
+}  // namespace
+
+std::string_view to_string(Phase phase) {
+  switch (phase) {
+    case Phase::kStarting:
+      return "starting";
+    case Phase::kRunning:
+      return "running";
+    case Phase::kEnding:
+      return "ending";
+    case Phase::kReleasing:
+      return "releasing";
+    case Phase::kDone:
+      return "done";
+  }
+  return "?";
+}
+
+std::string_view to_string(EventKind kind) {
+  switch (kind) {
+    case EventKind::kAgentUp:
+      return "agent up";
+    case EventKind::kPreflightOk:
+      return "preflight ok";
+    case EventKind::kPreflightBad:
+      return "preflight bad";
+    case EventKind::kRankStarted:
+      return "rank started";
+    case EventKind::kRankExited:
+      return "rank exited";
+    case EventKind::kRankJoined:
+      return "rank joined";
+    case EventKind::kRankLeft:
+      return "rank left";
+    case EventKind::kRankFault:
+      return "rank fault";
+    case EventKind::kHostDone:
+      return "host done";
+    case EventKind::kAgentFault:
+      return "agent fault";
+    case EventKind::kHostLost:
+      return "host lost";
+    case EventKind::kAgentEnded:
+      return "agent ended";
+    case EventKind::kInterrupt:
+      return "interrupt";
+    case EventKind::kTimeUp:
+      return "time up";
+  }
+  return "?";
+}
+
+// What is not listed changes nothing.
+const std::vector<JobState::Move>& JobState::table() {
+  using P = Phase;
+  using E = EventKind;
+  using J = JobState;
+  static const std::vector<Move> moves = {
+      {P::kStarting, E::kAgentUp, &J::agent_up},
+      {P::kStarting, E::kPreflightOk, &J::preflight_ok},
+      {P::kStarting, E::kPreflightBad, &J::not_startable},
+      {P::kStarting, E::kAgentFault, &J::not_startable},
+      {P::kStarting, E::kHostLost, &J::not_startable},
+      {P::kStarting, E::kAgentEnded, &J::not_startable},
+      {P::kStarting, E::kInterrupt, &J::interrupted_at_start},
+      {P::kStarting, E::kTimeUp, &J::start_timeout},
+
+      {P::kRunning, E::kRankStarted, &J::rank_started},
+      {P::kRunning, E::kRankExited, &J::rank_exited},
+      {P::kRunning, E::kRankJoined, &J::rank_joined},
+      {P::kRunning, E::kRankLeft, &J::rank_left},
+      {P::kRunning, E::kRankFault, &J::rank_fault},
+      {P::kRunning, E::kHostDone, &J::host_done},
+      {P::kRunning, E::kAgentFault, &J::host_failed},
+      {P::kRunning, E::kHostLost, &J::host_failed},
+      {P::kRunning, E::kAgentEnded, &J::host_failed},
+      {P::kRunning, E::kInterrupt, &J::interrupted},
+      {P::kRunning, E::kTimeUp, &J::start_timeout},
+
+      {P::kEnding, E::kRankStarted, &J::rank_started},
+      {P::kEnding, E::kRankExited, &J::rank_exited_later},
+      {P::kEnding, E::kRankFault, &J::rank_fault},
+      {P::kEnding, E::kHostDone, &J::host_done},
+      {P::kEnding, E::kHostLost, &J::host_gone},
+      {P::kEnding, E::kAgentEnded, &J::host_gone},
+      {P::kEnding, E::kInterrupt, &J::interrupted_again},
+      {P::kEnding, E::kTimeUp, &J::ending_too_long},
+
+      {P::kReleasing, E::kHostLost, &J::agent_ended},
+      {P::kReleasing, E::kAgentEnded, &J::agent_ended},
+      {P::kReleasing, E::kInterrupt, &J::stop_hosts},
+      {P::kReleasing, E::kTimeUp, &J::stop_hosts},
+  };
+  return moves;
+}
+
+JobState::JobState(const Plan& plan, const Limits& limits, Time now)
+    : limits_(limits), started_(now), deadline_(now + limits.start_timeout) {
+  ranks_.resize(static_cast<std::size_t>(plan.size));
+  for (const auto& host : plan.hosts) {
+    Host& mine = hosts_.emplace_back();
+    mine.name = host.host.name;
+    for (const auto& rank : host.ranks) {
+      mine.ranks.push_back(rank.rank);
+      ranks_[static_cast<std::size_t>(rank.rank)].host = host.index;
+    }
+  }
+}
+
+std::vector<Action> JobState::on(const Event& event, Time now) {
+  auto move = std::ranges::find_if(table(), [&](const Move& candidate) {
+    return candidate.in == phase_ && candidate.on == event.kind;
+  });
+  Phase before = phase_;
+  if (move != table().end()) (this->*move->run)(event, now);
+  if (base::log_enabled(base::LogLevel::kDebug)) {
+    std::string line =
+        "job " + std::string(to_string(before)) + ": " + std::string(to_string(event.kind));
+    if (event.rank >= 0)
+      line += ", rank " + std::to_string(event.rank);
+    else if (event.host < hosts_.size())
+      line += ", host " + hosts_[event.host].name;
+    if (!event.error.text.empty()) line += " (" + event.error.text + ")";
+    if (phase_ != before) line += " → " + std::string(to_string(phase_));
+    base::log(base::LogLevel::kDebug, line);
+  }
+  return std::exchange(actions_, {});
+}
+
+// ---- starting ------------------------------------------------------------------------------
+
+void JobState::agent_up(const Event& event, Time) {
+  hosts_[event.host].up = true;
+  act({.kind = Action::Kind::kPreflight, .host = event.host});
+}
+
+void JobState::preflight_ok(const Event& event, Time now) {
+  hosts_[event.host].answered = true;
+  decide_start(now);
+}
+
+void JobState::not_startable(const Event& event, Time now) {
+  Host& host = hosts_[event.host];
+  if (event.kind == EventKind::kAgentEnded) host.ended = true;
+  if (!host.answered || event.kind != EventKind::kAgentEnded) {
+    for (const auto& error : event.errors) start_errors_.push_back({host.name, error});
+    if (event.errors.empty()) start_errors_.push_back({host.name, event.error});
+  }
+  host.answered = true;
+  decide_start(now);
+}
+
+// Waits for every host's answer, so that all that is wrong is said at once.
+void JobState::decide_start(Time now) {
+  if (!std::ranges::all_of(hosts_, &Host::answered)) return;
+  if (start_errors_.empty()) {
+    phase_ = Phase::kRunning;
+    return act({.kind = Action::Kind::kLaunch});
+  }
+  cause_ = Cause{};
+  cause_->exit_code = start_code(start_errors_.front().error);
+  cause_->text = format_host_errors(start_errors_, hosts_.size());
+  release(now);
+}
+
+void JobState::start_timeout(const Event&, Time now) {
+  std::string limit = std::to_string(limits_.start_timeout.count() / 1000);
+  if (phase_ == Phase::kRunning) {
+    std::vector<int> missing;
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      if (!ranks_[i].started && !ranks_[i].exited) missing.push_back(static_cast<int>(i));
+    }
+    Cause cause;
+    cause.exit_code = kExitStartTimeout;
+    cause.text = "ranks " + base::ranges(missing) + " did not start within " + limit +
+                 " s; see --start-timeout";
+    return end_job(std::move(cause), SIGTERM, now);
+  }
+  for (const auto& host : hosts_) {
+    if (host.answered) continue;
+    std::string what =
+        host.up ? "hvagent is up, but did not check the program" : "hvagent is not up";
+    start_errors_.push_back(
+        {host.name,
+         {base::Code::kTimeout, what + " within " + limit + " s; see --start-timeout", {}, 0}});
+  }
+  cause_ = Cause{};
+  cause_->exit_code = kExitStartTimeout;
+  cause_->text = format_host_errors(start_errors_, hosts_.size());
+  release(now);
+}
+
+void JobState::interrupted_at_start(const Event& event, Time now) {
+  cause_ = Cause{};
+  cause_->kind = Cause::Kind::kInterrupt;
+  cause_->exit_code = 128 + event.signal;
+  cause_->text = "stopped by " + signal_name(event.signal) + " before the ranks had started";
+  release(now);
+}
+
+// ---- running -------------------------------------------------------------------------------
+
+void JobState::rank_started(const Event& event, Time) {
+  Rank& rank = ranks_[static_cast<std::size_t>(event.rank)];
+  rank.started = true;
+  rank.pid = event.pid;
+  if (phase_ == Phase::kRunning && std::ranges::all_of(ranks_, &Rank::started)) deadline_ = kNever;
+}
+
+void JobState::rank_exited(const Event& event, Time now) {
+  Rank& rank = ranks_[static_cast<std::size_t>(event.exited.rank)];
+  rank.exited = true;
+  if (code_of(event.exited) == 0) return check_left_early(now);
+  rank.failed = true;
+  // A rank that ended with 0 and without goodbye is what this one tripped over.
+  auto quitter = std::ranges::find_if(ranks_, [](const Rank& other) {
+    return other.exited && !other.failed && other.generation > 0 && !other.left;
+  });
+  if (rank.blames_another && quitter != ranks_.end()) {
+    return end_job(left_early_cause(static_cast<int>(quitter - ranks_.begin()),
+                                    "exited with code 0 without a goodbye (hv::shutdown) while "
+                                    "others needed it,",
+                                    now),
+                   SIGTERM, now);
+  }
+  end_job(exit_cause(event.exited, now), SIGTERM, now);
+}
+
+void JobState::rank_joined(const Event& event, Time now) {
+  ranks_[static_cast<std::size_t>(event.rank)].generation = event.generation;
+  ranks_[static_cast<std::size_t>(event.rank)].left = false;
+  check_left_early(now);
+}
+
+void JobState::rank_left(const Event& event, Time) {
+  ranks_[static_cast<std::size_t>(event.rank)].left = true;
+}
+
+void JobState::rank_fault(const Event& event, Time) {
+  bool blames = event.error.code == base::Code::kPeerLost ||
+                event.error.code == base::Code::kAborted ||
+                event.error.code == base::Code::kTimeout;
+  ranks_[static_cast<std::size_t>(event.rank)].blames_another |= blames;
+}
+
+// Somebody waits to meet a rank that has ended already: it would wait for ever.
+void JobState::check_left_early(Time now) {
+  auto waiting = std::ranges::max(ranks_, {}, &Rank::generation).generation;
+  auto quitter = std::ranges::find_if(ranks_, [&](const Rank& rank) {
+    return rank.exited && !rank.failed && rank.generation < waiting;
+  });
+  if (quitter == ranks_.end()) return;
+  end_job(left_early_cause(static_cast<int>(quitter - ranks_.begin()),
+                           "exited with code 0 while other ranks wait for it in hv::init,", now),
+          SIGTERM, now);
+}
+
+void JobState::host_done(const Event& event, Time now) {
+  hosts_[event.host].done = true;
+  check_all_ended(now);
+}
+
+void JobState::host_failed(const Event& event, Time now) {
+  Host& host = hosts_[event.host];
+  bool over = host.done;  // its ranks have all ended well
+  if (event.kind != EventKind::kAgentFault) mark_gone(event);
+  if (over) return check_all_ended(now);
+  Cause cause;
+  cause.kind = Cause::Kind::kHost;
+  cause.exit_code = kExitHostLost;
+  cause.host = host.name;
+  cause.text = "host " + host.name + " is lost: " + event.error.text;
+  cause.after = since_start(now);
+  end_job(std::move(cause), SIGTERM, now);
+  check_all_ended(now);
+}
+
+void JobState::interrupted(const Event& event, Time now) {
+  Cause cause;
+  cause.kind = Cause::Kind::kInterrupt;
+  cause.exit_code = 128 + event.signal;
+  cause.text = "stopped by " + signal_name(event.signal) + "; all ranks were ended";
+  end_job(std::move(cause), event.signal == SIGINT ? SIGINT : SIGTERM, now);
+}
+
+// ---- ending --------------------------------------------------------------------------------
+
+void JobState::end_job(Cause cause, int signal, Time now) {
+  base::Error error{base::Code::kPeerLost, cause.text, {}, 0};
+  if (cause.rank >= 0) {
+    error.text = "rank " + std::to_string(cause.rank) + " on " + cause.host + " " + cause.text;
+    if (error.text.ends_with(',')) error.text.pop_back();
+  }
+  phase_ = Phase::kEnding;
+  deadline_ = now + limits_.grace + limits_.lost_after + kSlack;
+  act({.kind = Action::Kind::kFailEpoch, .rank = cause.rank, .error = std::move(error)});
+  act({.kind = Action::Kind::kEndRanks, .signal = signal, .grace = limits_.grace});
+  cause_ = std::move(cause);
+}
+
+void JobState::rank_exited_later(const Event& event, Time now) {
+  Rank& rank = ranks_[static_cast<std::size_t>(event.exited.rank)];
+  rank.exited = true;
+  rank.failed = code_of(event.exited) != 0;
+  // The rank that the others trip over may be reported after the first that tripped.
+  bool tripped = cause_->kind == Cause::Kind::kRank &&
+                 ranks_[static_cast<std::size_t>(cause_->rank)].blames_another;
+  if (tripped && rank.failed && !rank.blames_another && !event.exited.asked_to_end) {
+    cause_ = exit_cause(event.exited, now);
+  }
+}
+
+void JobState::mark_gone(const Event& event) {
+  Host& host = hosts_[event.host];
+  if (event.kind == EventKind::kAgentEnded) host.ended = true;
+  host.lost |= !host.done;
+  if (!host.lost) return;
+  for (int number : host.ranks) {
+    Rank& rank = ranks_[static_cast<std::size_t>(number)];
+    rank.failed |= !rank.exited;
+    rank.exited = true;
+  }
+}
+
+void JobState::host_gone(const Event& event, Time now) {
+  mark_gone(event);
+  check_all_ended(now);
+}
+
+void JobState::check_all_ended(Time now) {
+  if (std::ranges::all_of(hosts_, [](const Host& host) { return host.done || host.lost; })) {
+    release(now);
+  }
+}
+
+void JobState::interrupted_again(const Event&, Time) {
+  act({.kind = Action::Kind::kEndRanks, .signal = SIGKILL, .grace = 0ms});
+}
+
+void JobState::ending_too_long(const Event&, Time now) {
+  for (auto& host : hosts_) host.lost |= !host.done;
+  release(now);
+}
+
+// ---- releasing -----------------------------------------------------------------------------
+
+void JobState::release(Time now) {
+  phase_ = Phase::kReleasing;
+  deadline_ = now + kToRelease;
+  act({.kind = Action::Kind::kRelease});
+  if (std::ranges::any_of(hosts_, &Host::lost)) {
+    stopped_ = true;
+    act({.kind = Action::Kind::kStopHosts});
+  }
+  agent_ended({.kind = EventKind::kTimeUp}, now);
+}
+
+void JobState::agent_ended(const Event& event, Time) {
+  if (event.kind == EventKind::kAgentEnded) hosts_[event.host].ended = true;
+  if (!std::ranges::all_of(hosts_, &Host::ended)) return;
+  phase_ = Phase::kDone;
+  deadline_ = kNever;
+  act({.kind = Action::Kind::kFinish});
+}
+
+void JobState::stop_hosts(const Event& event, Time now) {
+  if (stopped_ && event.kind == EventKind::kTimeUp) {  // what does not end now never will
+    for (auto& host : hosts_) host.ended = true;
+    return agent_ended(event, now);
+  }
+  stopped_ = true;
+  deadline_ = now + kToRelease;
+  act({.kind = Action::Kind::kStopHosts});
+}
+
+// ---- causes --------------------------------------------------------------------------------
+
+Cause JobState::exit_cause(const rendezvous::RankExited& exited, Time now) const {
+  Cause cause;
+  cause.kind = Cause::Kind::kRank;
+  cause.exit_code = code_of(exited);
+  cause.text = how_it_ended(exited);
+  cause.rank = exited.rank;
+  cause.host = hosts_[ranks_[static_cast<std::size_t>(exited.rank)].host].name;
+  cause.pid = exited.pid;
+  cause.signal = exited.signal;
+  cause.core_dumped = exited.core_dumped;
+  cause.after = since_start(now);
+  cause.last_lines = exited.last_lines;
+  return cause;
+}
+
+Cause JobState::left_early_cause(int number, const std::string& what, Time now) const {
+  const Rank& rank = ranks_[static_cast<std::size_t>(number)];
+  Cause cause;
+  cause.kind = Cause::Kind::kRank;
+  cause.exit_code = kExitLeftEarly;
+  cause.text = what;
+  cause.rank = number;
+  cause.host = hosts_[rank.host].name;
+  cause.pid = rank.pid;
+  cause.after = since_start(now);
+  return cause;
+}
+
+int JobState::consequences() const {
+  if (!cause_ || cause_->kind == Cause::Kind::kInterrupt) return 0;
+  int failed = 0;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    failed += ranks_[i].failed && static_cast<int>(i) != cause_->rank;
+  }
+  return failed;
+}
+
+base::Millis JobState::since_start(Time now) const {
+  return std::chrono::duration_cast<base::Millis>(now - started_);
+}
+
+}  // namespace hv::launcher

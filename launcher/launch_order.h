@@ -1,0 +1,31 @@
+// What each agent is told to start, from the plan and from what the agents have found. Pure, but
+// for the routing table, which says by which address this machine reaches another.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/environment.h"
+#include "launcher/job_spec.h"
+#include "launcher/plan.h"
+#include "rendezvous/messages.h"
+
+namespace hv::launcher {
+
+// What is known of a host when all are up.
+struct HostFacts {
+  rendezvous::AgentHello hello;
+  rendezvous::PreflightReply preflight;
+};
+
+rendezvous::Preflight make_preflight(const JobSpec& spec, const RankEnvironment& environment,
+                                     bool hold_master_port);
+
+// One order for each host of the plan.
+std::vector<rendezvous::LaunchOrder> make_launch_orders(const JobSpec& spec, const Plan& plan,
+                                                        const RankEnvironment& environment,
+                                                        const std::vector<HostFacts>& facts,
+                                                        const std::string& job,
+                                                        const rendezvous::Secret& rank_secret);
+
+}  // namespace hv::launcher

@@ -1,0 +1,79 @@
+#include <algorithm>
+
+#include "launcher/output.h"
+#include "rendezvous/base/text.h"
+
+namespace hv::launcher {
+
+using base::Bytes;
+using base::ByteSpan;
+
+namespace {
+
+void append(Bytes& to, ByteSpan bytes) { base::Writer(to).append(bytes); }
+
+// One past the end of the first line of `text`; npos: it has no end yet. \r\n is one end.
+std::size_t line_end(std::string_view text) {
+  auto end = text.find_first_of("\r\n");
+  if (end == text.npos) return end;
+  bool pair = text[end] == '\r' && end + 1 < text.size() && text[end + 1] == '\n';
+  return end + (pair ? 2 : 1);
+}
+
+}  // namespace
+
+Bytes LinePrinter::add(ByteSpan bytes, bool eof) {
+  Bytes shown;
+  shown.reserve(held_.size() + bytes.size() + bytes.size() / 16 + prefix_.size());
+  auto text = base::as_text(bytes);
+  if (after_cr_ && text.starts_with('\n')) {
+    append(shown, bytes.first(1));
+    text.remove_prefix(1);
+  }
+  if (!text.empty()) after_cr_ = false;
+
+  auto show = [&](std::string_view piece) {
+    if (!in_line_) append(shown, base::as_bytes(prefix_));
+    append(shown, held_);
+    append(shown, base::as_bytes(piece));
+    held_.clear();
+    in_line_ = false;
+  };
+  for (std::size_t end; (end = line_end(text)) != text.npos; text.remove_prefix(end)) {
+    show(text.substr(0, end));
+    after_cr_ = end == text.size() && text.back() == '\r';
+  }
+  bool too_long = held_.size() + text.size() > kMaxHeld;
+  if (eof ? !held_.empty() || !text.empty() : too_long) {
+    show(text);
+    in_line_ = true;
+  } else {
+    append(held_, base::as_bytes(text));
+  }
+  return shown;
+}
+
+base::Result<PrefixStyle> parse_prefix(std::string_view text) {
+  PrefixStyle style{false, false};
+  for (auto word : base::split(text, ',')) {
+    if (word == "rank") {
+      style.rank = true;
+    } else if (word == "host") {
+      style.host = true;
+    } else if (word != "none") {
+      return base::fail(base::Code::kUsage,
+                        "--prefix: '" + std::string(word) + "' is none of: none, rank, host");
+    }
+  }
+  return style;
+}
+
+std::string make_prefix(const PrefixStyle& style, int rank, std::string_view host,
+                        rendezvous::Stream stream) {
+  if (!style.rank && !style.host) return {};
+  std::string who = style.rank ? std::to_string(rank) : "";
+  if (style.host) who += (style.rank ? "@" : "") + std::string(host);
+  return "[" + who + "]<" + (stream == rendezvous::Stream::kStdout ? "stdout" : "stderr") + ">:";
+}
+
+}  // namespace hv::launcher

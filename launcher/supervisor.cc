@@ -1,0 +1,458 @@
+#include "launcher/supervisor.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+#include <ctime>
+
+#include "launcher/job_state.h"
+#include "launcher/launch_order.h"
+#include "launcher/user_signals.h"
+#include "rendezvous/base/log.h"
+#include "rendezvous/codec.h"
+#include "rendezvous/contract.h"
+
+namespace hv::launcher {
+
+namespace {
+
+namespace asio = boost::asio;
+using base::Clock;
+using base::Error;
+using base::LogLevel;
+using rendezvous::AgentLink;
+using rendezvous::Frame;
+using rendezvous::MsgType;
+using namespace std::chrono_literals;
+
+// While more than this waits for a slow terminal, ranks get no credit for more output.
+constexpr std::size_t kMaxBacklog = 1 << 20;
+// A broken link and the end of its agent are one event; the end tells more.
+constexpr auto kUntilEndIsKnown = 200ms;
+// Between the order to stop and our own stop, for the order to leave.
+constexpr auto kBeforeStop = 50ms;
+
+// What one rank may send ahead; bounded over all ranks.
+std::uint32_t output_window(int ranks) {
+  return static_cast<std::uint32_t>(std::clamp(32 * 1024 * 1024 / ranks, 16 * 1024, 256 * 1024));
+}
+
+std::string clock_text(std::time_t time) {
+  char text[16];
+  std::tm parts{};
+  ::localtime_r(&time, &parts);
+  std::strftime(text, sizeof text, "%H:%M:%S", &parts);
+  return text;
+}
+
+void log_info(const std::string& line) { base::log(LogLevel::kInfo, line); }
+
+class Supervisor : private rendezvous::ServerEvents {
+ public:
+  Supervisor(asio::io_context& io, Job job)
+      : io_(io),
+        job_(std::move(job)),
+        secret_(rendezvous::Secret::random()),
+        name_(secret_.derive("job name").hex().substr(0, 8)),
+        state_(job_.plan, {job_.spec.start_timeout, job_.spec.grace, job_.spec.lost_after},
+               Clock::now()),
+        hosts_(job_.plan.hosts.size()),
+        credit_(static_cast<std::size_t>(job_.plan.size)),
+        window_(output_window(job_.plan.size)),
+        signals_(io, [this](int signal) { on_signal(signal); }),
+        deadline_timer_(io),
+        beat_timer_(io) {
+    for (const auto& host : job_.plan.hosts) {
+      for (const auto& rank : host.ranks) host_of_rank_.push_back(host.index);
+    }
+  }
+
+  base::Result<JobOutcome> run() {
+    auto style = parse_prefix(job_.spec.prefix);
+    if (!style) return base::fail(style.error());
+    console_ = make_console_sink(
+        io_,
+        [this, style = *style](int rank, rendezvous::Stream stream) {
+          return make_prefix(style, rank, host_name(host_of(rank)), stream);
+        },
+        [this] { on_drained(); });
+    auto opened = open_server();
+    if (!opened) return base::fail(opened.error());
+    for (auto& group : job_.spawners) start_spawner(group);
+    arm_deadline();
+    arm_beat();
+    io_.run();
+    return JobOutcome{state_.exit_code(), state_.cause(), state_.consequences()};
+  }
+
+ private:
+  struct Host {
+    std::shared_ptr<AgentLink> link;
+    HostFacts facts;
+    Clock::time_point heard;
+    std::time_t heard_at = 0;  // for people
+    bool ended = false;
+  };
+
+  // ---- start -------------------------------------------------------------------------------
+
+  base::Result<void> open_server() {
+    bool all_local = std::ranges::all_of(job_.plan.hosts, &HostPlan::local);
+    rendezvous::Server::Options options;
+    options.listen = {all_local, {}, job_.spec.port_low, job_.spec.port_high};
+    auto server = rendezvous::Server::open(io_, secret_, *this, options);
+    if (!server) return base::fail(server.error());
+    server_ = std::move(*server);
+    server_->begin_epoch(job_.plan.epoch, job_.plan.size);
+    return {};
+  }
+
+  // Local agents keep the stream that they were started with as their link.
+  AgentTicket make_ticket(const SpawnGroup& group) const {
+    AgentTicket ticket{name_, {}, secret_, 0, rendezvous::build_id(), lost_after_ms()};
+    if (std::ranges::all_of(group.hosts, &HostPlan::local)) return ticket;
+    ticket.servers = server_->endpoints();
+    if (!job_.spec.advertise_address.empty()) {
+      ticket.servers = {{job_.spec.advertise_address, ticket.servers.front().port}};
+    }
+    return ticket;
+  }
+
+  void start_spawner(SpawnGroup& group) {
+    SpawnEvents events;
+    events.on_running = [this](std::uint32_t host) {
+      log_info("agent started on " + host_name(host));
+    };
+    events.on_stream = [this](std::uint32_t, rendezvous::Server::ByteStream stream) {
+      return server_->adopt(std::move(stream));
+    };
+    events.on_ended = [this](std::uint32_t host, base::Result<int> code) {
+      on_agent_ended(host, code);
+    };
+    asio::co_spawn(io_, group.spawner->run(group.hosts, make_ticket(group), std::move(events)),
+                   asio::detached);
+  }
+
+  // ---- events ------------------------------------------------------------------------------
+
+  void feed(const Event& event) {
+    for (const auto& action : state_.on(event, Clock::now())) carry_out(action);
+    arm_deadline();
+  }
+
+  void on_agent(std::shared_ptr<AgentLink> link, const rendezvous::AgentHello& hello) override {
+    auto index = hello.host_index;
+    if (index >= hosts_.size() || hosts_[index].link) return link->close();
+    Host& host = hosts_[index];
+    if (hello.build_id != rendezvous::build_id()) {
+      link->close();
+      return feed({.kind = EventKind::kHostLost,
+                   .host = index,
+                   .error = {base::Code::kProtocol,
+                             "hvagent has build " + hello.build_id + ", hvrun has " +
+                                 rendezvous::build_id() + "; install the same version",
+                             {},
+                             0}});
+    }
+    host.link = std::move(link);
+    host.facts.hello = hello;
+    mark_heard(host);
+    log_info("agent of " + host_name(index) + " is up, by " + host.link->remote() + ", pid " +
+             std::to_string(hello.pid));
+    host.link->send(rendezvous::encode(rendezvous::AgentWelcome{
+        name_, static_cast<std::uint32_t>(job_.spec.beat.count()), lost_after_ms(),
+        static_cast<std::uint32_t>(job_.spec.grace.count())}));
+    feed({.kind = EventKind::kAgentUp, .host = index});
+  }
+
+  void on_frame(AgentLink& link, Frame frame) override {
+    auto index = host_of(link);
+    if (!index) return;
+    mark_heard(hosts_[*index]);
+    using namespace rendezvous;
+    base::Result<void> handled =
+        frame.type == PreflightReply::kType ? handle<PreflightReply>(*index, frame)
+        : frame.type == RankStarted::kType  ? handle<RankStarted>(*index, frame)
+        : frame.type == RankExited::kType   ? handle<RankExited>(*index, frame)
+        : frame.type == Output::kType       ? handle<Output>(*index, frame)
+        : frame.type == AgentDone::kType    ? handle<AgentDone>(*index, frame)
+        : frame.type == AgentFault::kType   ? handle<AgentFault>(*index, frame)
+        : frame.type == Beat::kType
+            ? base::Result<void>{}
+            : base::fail(base::Code::kProtocol, "hvagent sent a frame of unknown type");
+    if (!handled) lose(*index, handled.error());
+  }
+
+  template <class Message>
+  base::Result<void> handle(std::uint32_t host, const Frame& frame) {
+    auto message = rendezvous::decode<Message>(frame.body);
+    if (!message) return base::fail(message.error());
+    if constexpr (requires { message->rank; }) {
+      if (message->rank < 0 || message->rank >= job_.plan.size || host_of(message->rank) != host) {
+        return base::fail(base::Code::kProtocol, "hvagent spoke of a rank that it does not have");
+      }
+    }
+    on_message(host, *message);
+    return {};
+  }
+
+  void on_message(std::uint32_t host, const rendezvous::PreflightReply& reply) {
+    hosts_[host].facts.preflight = reply;
+    Event event{.kind = EventKind::kPreflightOk, .host = host};
+    if (!reply.errors.empty()) event.kind = EventKind::kPreflightBad;
+    for (const auto& error : reply.errors) event.errors.push_back(rendezvous::from_wire(error));
+    feed(event);
+  }
+
+  void on_message(std::uint32_t host, const rendezvous::RankStarted& started) {
+    log_info("rank " + std::to_string(started.rank) + " runs on " + host_name(host) + ", pid " +
+             std::to_string(started.pid));
+    feed({.kind = EventKind::kRankStarted, .host = host, .rank = started.rank, .pid = started.pid});
+  }
+
+  void on_message(std::uint32_t host, const rendezvous::RankExited& exited) {
+    feed({.kind = EventKind::kRankExited, .host = host, .rank = exited.rank, .exited = exited});
+  }
+
+  void on_message(std::uint32_t, const rendezvous::Output& output) {
+    console_->write(output.rank, output.stream, output.data, output.eof);
+    if (job_.files) job_.files->write(output.rank, output.stream, output.data, output.eof);
+    credit_[static_cast<std::size_t>(output.rank)] +=
+        static_cast<std::uint32_t>(output.data.size());
+    if (console_->backlog() < kMaxBacklog) grant(output.rank, window_ / 4);
+  }
+
+  void on_message(std::uint32_t host, const rendezvous::AgentDone&) {
+    feed({.kind = EventKind::kHostDone, .host = host});
+  }
+
+  void on_message(std::uint32_t host, const rendezvous::AgentFault& fault) {
+    feed({.kind = EventKind::kAgentFault,
+          .host = host,
+          .error = rendezvous::from_wire(fault.error)});
+  }
+
+  void on_agent_closed(AgentLink& link, const Error& why) override {
+    auto index = host_of(link);
+    if (!index) return;
+    hosts_[*index].link.reset();
+    auto timer = std::make_shared<asio::steady_timer>(io_, kUntilEndIsKnown);
+    timer->async_wait([this, timer, host = *index, why](boost::system::error_code) {
+      if (!hosts_[host].ended) {
+        feed({.kind = EventKind::kHostLost, .host = host, .error = why});
+      }
+    });
+  }
+
+  void on_agent_ended(std::uint32_t host, const base::Result<int>& code) {
+    hosts_[host].ended = true;
+    hosts_[host].link.reset();
+    Event event{.kind = EventKind::kAgentEnded, .host = host};
+    if (code) {
+      event.error = {base::Code::kPeerLost,
+                     *code > 128 ? "hvagent was killed by " + signal_name(*code - 128)
+                                 : "hvagent ended with code " + std::to_string(*code),
+                     {},
+                     0};
+    } else {
+      event.error = code.error();
+    }
+    feed(event);
+  }
+
+  void on_rank_hello(const rendezvous::RankHello&) override {}
+  void on_rank_refused(const rendezvous::RankHello& hello, const Error& why) override {
+    base::log(LogLevel::kWarning, "turned away process " + std::to_string(hello.pid) +
+                                      ", which claimed to be rank " + std::to_string(hello.rank) +
+                                      ": " + why.text);
+  }
+  void on_rank_joined(int rank, std::uint32_t generation) override {
+    feed({.kind = EventKind::kRankJoined, .rank = rank, .generation = generation});
+  }
+  void on_rank_left(int rank) override { feed({.kind = EventKind::kRankLeft, .rank = rank}); }
+  void on_rank_fault(int rank, const Error& why) override {
+    log_info("rank " + std::to_string(rank) + " reports: " + why.text);
+    feed({.kind = EventKind::kRankFault, .rank = rank, .error = why});
+  }
+  void on_rank_lost(int) override {}  // its exit, which the agent reports, says how
+
+  void on_signal(int signal) {
+    switch (signal) {
+      case SIGUSR1:
+      case SIGUSR2:
+        return send_all(rendezvous::SignalRanks{signal, false});
+      case SIGTSTP:
+        return pause();
+      case SIGCONT:
+        for (auto& host : hosts_) mark_heard(host);
+        return send_all(rendezvous::SignalRanks{SIGCONT, true});
+      default:
+        if (state_.phase() == Phase::kDone) return io_.stop();  // a terminal that takes no more
+        if (state_.phase() == Phase::kEnding) console_->discard();
+        return feed({.kind = EventKind::kInterrupt, .signal = signal});
+    }
+  }
+
+  // Ctrl-Z: the ranks stop first. Their agents expect no beat until they hear from us again.
+  void pause() {
+    send_all(rendezvous::SignalRanks{SIGTSTP, true});
+    auto timer = std::make_shared<asio::steady_timer>(io_, kBeforeStop);
+    timer->async_wait([timer](boost::system::error_code) { ::raise(SIGSTOP); });
+  }
+
+  // ---- actions -----------------------------------------------------------------------------
+
+  void carry_out(const Action& action) {
+    switch (action.kind) {
+      case Action::Kind::kPreflight:
+        return send(action.host, make_preflight(job_.spec, job_.environment, action.host == 0));
+      case Action::Kind::kLaunch:
+        return launch();
+      case Action::Kind::kFailEpoch:
+        return server_->fail_epoch(action.rank, action.error);
+      case Action::Kind::kEndRanks:
+        return send_all(rendezvous::EndRanks{action.signal,
+                                             static_cast<std::uint32_t>(action.grace.count())});
+      case Action::Kind::kRelease:
+        return send_all(rendezvous::Release{});
+      case Action::Kind::kStopHosts:
+        for (auto& group : job_.spawners) group.spawner->stop();
+        return;
+      case Action::Kind::kFinish:
+        if (console_->backlog() == 0) io_.stop();
+        return;
+    }
+  }
+
+  void launch() {
+    std::vector<HostFacts> facts;
+    for (const auto& host : hosts_) facts.push_back(host.facts);
+    auto orders = make_launch_orders(job_.spec, job_.plan, job_.environment, facts, name_,
+                                     server_->rank_secret());
+    for (const auto& host : job_.plan.hosts) {
+      send(host.index, orders[host.index]);
+      for (const auto& rank : host.ranks) {
+        send(host.index, rendezvous::OutputCredit{rank.rank, window_});
+      }
+    }
+  }
+
+  template <class Message>
+  void send(std::uint32_t host, const Message& message) {
+    if (hosts_[host].link) hosts_[host].link->send(rendezvous::encode(message));
+  }
+  template <class Message>
+  void send_all(const Message& message) {
+    for (std::uint32_t host = 0; host < hosts_.size(); ++host) send(host, message);
+  }
+
+  // ---- output credit -----------------------------------------------------------------------
+
+  void grant(int rank, std::uint32_t at_least) {
+    auto& bytes = credit_[static_cast<std::size_t>(rank)];
+    if (bytes < std::max(at_least, 1U)) return;
+    send(host_of(rank), rendezvous::OutputCredit{rank, std::exchange(bytes, 0)});
+  }
+
+  void on_drained() {
+    if (console_->backlog() == 0 && state_.phase() == Phase::kDone) return io_.stop();
+    if (console_->backlog() >= kMaxBacklog) return;
+    for (int rank = 0; rank < job_.plan.size; ++rank) grant(rank, 1);
+  }
+
+  // ---- clocks ------------------------------------------------------------------------------
+
+  void arm_deadline() {
+    if (state_.deadline() == armed_) return;
+    armed_ = state_.deadline();
+    deadline_timer_.cancel();
+    if (armed_ == Clock::time_point::max()) return;
+    deadline_timer_.expires_at(armed_);
+    deadline_timer_.async_wait([this](boost::system::error_code error) {
+      if (error) return;
+      armed_ = {};
+      feed({.kind = EventKind::kTimeUp});
+    });
+  }
+
+  void arm_beat() {
+    auto due = Clock::now() + job_.spec.beat;
+    beat_timer_.expires_at(due);
+    beat_timer_.async_wait([this, due](boost::system::error_code error) {
+      if (error) return;
+      // We were asleep or stopped ourselves: the silence was ours.
+      bool late = Clock::now() - due > job_.spec.lost_after / 2;
+      ++beat_;
+      for (std::uint32_t host = 0; host < hosts_.size(); ++host) check_beat(host, late);
+      arm_beat();
+    });
+  }
+
+  void check_beat(std::uint32_t index, bool late) {
+    Host& host = hosts_[index];
+    if (!host.link) return;
+    if (late) mark_heard(host);
+    auto silent = Clock::now() - host.heard;
+    if (silent >= job_.spec.lost_after) {
+      auto seconds = std::chrono::duration_cast<std::chrono::seconds>(silent).count();
+      return lose(index, {base::Code::kPeerLost,
+                          "no sign of life for " + std::to_string(seconds) +
+                              " s (last heartbeat at " + clock_text(host.heard_at) + ")",
+                          {},
+                          0});
+    }
+    send(index, rendezvous::Beat{beat_, false, 0});
+  }
+
+  void mark_heard(Host& host) {
+    host.heard = Clock::now();
+    host.heard_at = std::time(nullptr);
+  }
+
+  void lose(std::uint32_t index, Error why) {
+    if (auto link = std::exchange(hosts_[index].link, nullptr)) link->close();
+    feed({.kind = EventKind::kHostLost, .host = index, .error = std::move(why)});
+  }
+
+  // ---- small things ------------------------------------------------------------------------
+
+  std::uint32_t host_of(int rank) const { return host_of_rank_[static_cast<std::size_t>(rank)]; }
+  std::optional<std::uint32_t> host_of(const AgentLink& link) const {
+    for (std::uint32_t i = 0; i < hosts_.size(); ++i) {
+      if (hosts_[i].link.get() == &link) return i;
+    }
+    return std::nullopt;
+  }
+  const std::string& host_name(std::uint32_t host) const {
+    return job_.plan.hosts[host].host.name;
+  }
+  std::uint32_t lost_after_ms() const {
+    return static_cast<std::uint32_t>(job_.spec.lost_after.count());
+  }
+
+  asio::io_context& io_;
+  Job job_;
+  rendezvous::Secret secret_;
+  std::string name_;  // of the job, for people
+  JobState state_;
+  std::unique_ptr<rendezvous::Server> server_;
+  std::vector<Host> hosts_;
+  std::vector<std::uint32_t> host_of_rank_;
+  std::unique_ptr<Sink> console_;
+  std::vector<std::uint32_t> credit_;  // of each rank: written, not yet granted again
+  std::uint32_t window_;
+  UserSignals signals_;
+  asio::steady_timer deadline_timer_, beat_timer_;
+  Clock::time_point armed_{};
+  std::uint64_t beat_ = 0;
+};
+
+}  // namespace
+
+base::Result<JobOutcome> run_job(asio::io_context& io, Job job) {
+  return Supervisor(io, std::move(job)).run();
+}
+
+}  // namespace hv::launcher
