@@ -1,5 +1,7 @@
 #include <sys/utsname.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,7 +12,7 @@
 
 namespace hv::launcher {
 
-base::Result<AgentProgram> find_agent_program() {
+base::Result<std::string> find_agent_path() {
   namespace fs = std::filesystem;
   std::error_code error;
   auto self = fs::read_symlink("/proc/self/exe", error);
@@ -18,16 +20,22 @@ base::Result<AgentProgram> find_agent_program() {
   std::vector<std::string> places = {self.parent_path() / "hvagent",
                                      self.parent_path().parent_path() / "libexec/hvrun/hvagent"};
   for (const auto& place : places) {
-    std::ifstream file(place, std::ios::binary);
-    if (!file) continue;
-    std::string image((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    utsname system{};
-    ::uname(&system);
-    return AgentProgram{place, system.machine, rendezvous::build_id(),
-                        std::make_shared<const base::Bytes>(base::to_bytes(image))};
+    if (::access(place.c_str(), X_OK) == 0) return place;
   }
   return base::fail(base::Code::kNotFound,
                     "hvagent is not installed: looked for " + base::join(places, " and "));
+}
+
+base::Result<AgentProgram> find_agent_program() {
+  auto path = find_agent_path();
+  if (!path) return base::fail(path.error());
+  std::ifstream file(*path, std::ios::binary);
+  std::string image((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (!file) return base::fail(base::system_error("reading " + *path, errno));
+  utsname system{};
+  ::uname(&system);
+  return AgentProgram{*path, system.machine, rendezvous::build_id(),
+                      std::make_shared<const base::Bytes>(base::to_bytes(image))};
 }
 
 }  // namespace hv::launcher

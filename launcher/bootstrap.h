@@ -27,6 +27,7 @@ struct AgentProgram {
   std::shared_ptr<const base::Bytes> image;
 };
 // Looks next to this program, then in ../libexec/hvrun. kNotFound lists the places.
+base::Result<std::string> find_agent_path();
 base::Result<AgentProgram> find_agent_program();
 
 class Bootstrap {

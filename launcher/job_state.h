@@ -45,9 +45,9 @@ struct Event {
   int pid = 0;
   int signal = 0;
   std::uint32_t generation = 0;
-  base::Error error;
-  std::vector<base::Error> errors;
-  rendezvous::RankExited exited;
+  base::Error error{};
+  std::vector<base::Error> errors{};
+  rendezvous::RankExited exited{};
 };
 
 struct Action {
@@ -65,7 +65,7 @@ struct Action {
   int rank = -1;
   int signal = 0;
   base::Millis grace{0};
-  base::Error error;
+  base::Error error{};
 };
 
 class JobState {

@@ -4,6 +4,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <algorithm>
 #include <csignal>
 #include <ctime>
 
@@ -65,7 +66,7 @@ class Supervisor : private rendezvous::ServerEvents {
         deadline_timer_(io),
         beat_timer_(io) {
     for (const auto& host : job_.plan.hosts) {
-      for (const auto& rank : host.ranks) host_of_rank_.push_back(host.index);
+      host_of_rank_.insert(host_of_rank_.end(), host.ranks.size(), host.index);
     }
   }
 
@@ -313,8 +314,8 @@ class Supervisor : private rendezvous::ServerEvents {
       case Action::Kind::kFailEpoch:
         return server_->fail_epoch(action.rank, action.error);
       case Action::Kind::kEndRanks:
-        return send_all(rendezvous::EndRanks{action.signal,
-                                             static_cast<std::uint32_t>(action.grace.count())});
+        return send_all(
+            rendezvous::EndRanks{action.signal, static_cast<std::uint32_t>(action.grace.count())});
       case Action::Kind::kRelease:
         return send_all(rendezvous::Release{});
       case Action::Kind::kStopHosts:
@@ -425,9 +426,7 @@ class Supervisor : private rendezvous::ServerEvents {
     }
     return std::nullopt;
   }
-  const std::string& host_name(std::uint32_t host) const {
-    return job_.plan.hosts[host].host.name;
-  }
+  const std::string& host_name(std::uint32_t host) const { return job_.plan.hosts[host].host.name; }
   std::uint32_t lost_after_ms() const {
     return static_cast<std::uint32_t>(job_.spec.lost_after.count());
   }

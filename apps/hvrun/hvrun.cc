@@ -1,0 +1,93 @@
+// hvrun: starts the ranks of a job on their hosts and looks after them. The passes, in order.
+#include <boost/asio/io_context.hpp>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "apps/hvrun/command_line.h"
+#include "launcher/environment.h"
+#include "launcher/hosts.h"
+#include "launcher/output.h"
+#include "launcher/plan_json.h"
+#include "launcher/report.h"
+#include "launcher/spawn_groups.h"
+#include "launcher/supervisor.h"
+#include "launcher/user_signals.h"
+#include "rendezvous/base/log.h"
+
+extern char** environ;
+
+namespace {
+
+using namespace hv;
+using base::Result;
+
+// Standard error belongs to hvrun's own text; standard output to the ranks.
+void say(const std::string& text) { std::fprintf(stderr, "hvrun: %s\n", text.c_str()); }
+
+int give_up(const base::Error& error) {
+  say(base::describe(error));
+  return error.code == base::Code::kUsage ? launcher::kExitUsage : launcher::kExitStartFailed;
+}
+
+Result<launcher::Plan> plan_job(launcher::JobSpec& spec) {
+  if (spec.hosts.empty()) {
+    spec.hosts = {launcher::default_host(spec.np)};
+    auto plan = launcher::make_plan(spec.hosts, spec.np, 0);
+    if (plan) plan->hosts.front().local = true;
+    return plan;
+  }
+  auto plan = launcher::make_plan(spec.hosts, spec.np, 0);
+  if (!plan) return plan;
+  auto machine = launcher::this_machine();
+  for (auto& host : plan->hosts) host.local = launcher::is_local(host.host, machine);
+  return plan;
+}
+
+Result<launcher::JobOutcome> run(launcher::JobSpec spec, launcher::Plan plan,
+                                 launcher::RankEnvironment environment) {
+  boost::asio::io_context io(1);
+  std::unique_ptr<launcher::Sink> files;
+  if (!spec.output_directory.empty()) {
+    auto made = launcher::make_file_sink(spec.output_directory, plan.size);
+    if (!made) return base::fail(made.error());
+    files = std::move(*made);
+  }
+  auto spawners = launcher::make_spawn_groups(io, spec, plan);
+  if (!spawners) return base::fail(spawners.error());
+  return launcher::run_job(io, {std::move(spec), std::move(plan), std::move(environment),
+                                std::move(*spawners), std::move(files)});
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  launcher::block_user_signals();
+  auto line = apps::parse_command_line({argv + 1, argv + argc});
+  if (!line) return give_up(line.error());
+  if (!line->text.empty()) {
+    std::fputs(line->text.c_str(), stdout);
+    return 0;
+  }
+  for (const auto& notice : line->notices) say(notice);
+  auto spec = std::move(line->spec);
+  base::set_log_name("hvrun");
+  if (spec.verbose) base::set_log_level(base::LogLevel::kInfo);
+
+  auto plan = plan_job(spec);
+  if (!plan) return give_up(plan.error());
+  auto environment = launcher::make_environment(launcher::read_environment(environ), spec);
+  if (!environment) return give_up(environment.error());
+  for (const auto& note : environment->notes) say(note);
+
+  if (spec.dry_run) {
+    std::fputs(launcher::plan_json(spec, *plan, *environment).c_str(), stdout);
+    return 0;
+  }
+  auto outcome = run(std::move(spec), std::move(*plan), std::move(*environment));
+  if (!outcome) return give_up(outcome.error());
+  if (outcome->cause) {
+    std::fputs(launcher::format_cause(*outcome->cause, outcome->consequences).c_str(), stderr);
+  }
+  return outcome->exit_code;
+}
