@@ -50,8 +50,12 @@ void Attempt::start(const base::Result<SocketAddress>& target) {
   } else {
     set_tcp_options(fd());
   }
-  if (::connect(fd(), address.get(), address.length) == 0) return on_connected();
-  if (errno != EINPROGRESS) fail(errno);
+  int result = 0;
+  do {
+    result = ::connect(fd(), address.get(), address.length);
+  } while (result != 0 && errno == EINTR && local);
+  if (result == 0) return on_connected();
+  if (errno != EINPROGRESS && errno != EINTR) fail(errno);
 }
 
 short Attempt::events() const { return stage_ == Stage::kConnecting ? POLLOUT : POLLIN; }
@@ -86,7 +90,10 @@ void Attempt::on_reply() {
   if (n < 0) return fail(error);
   if (reply_.size() < kReplySize) return;
   auto proof = handshake_.on_reply(reply_);
-  if (!proof) return fail(proof.error());
+  if (!proof) {
+    write_whole(base::Bytes(kProofSize));  // so that the server counts us among its strangers
+    return fail(proof.error());
+  }
   proven_ = write_whole(*proof);
 }
 

@@ -22,9 +22,10 @@ using base::Code;
 using base::Result;
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 
-// When the door is full, guests that have not proven anything for this long make room: an honest
-// one needs a round trip or two.
-constexpr std::chrono::milliseconds kPatienceWhenFull{500};
+// When the door is full, whoever takes longer than this makes room. An honest client says hello at
+// once, but on a busy machine its proof may take a while.
+constexpr std::chrono::milliseconds kHelloPatience{500};
+constexpr std::chrono::milliseconds kProofPatience{2000};
 constexpr std::chrono::milliseconds kRetry{20};
 
 }  // namespace
@@ -85,14 +86,23 @@ bool Door::accept_all(Descriptor& listening) {
 asio::awaitable<void> Door::make_room(bool needed) {
   asio::steady_timer timer(io_);
   while (!closed_ && (needed || guests_.size() >= limits_.guests)) {
-    if (!guests_.empty() && Clock::now() - guests_.front()->since >= kPatienceWhenFull) {
-      drop(guests_.front());
+    if (auto guest = who_must_go()) {
+      drop(guest);
     } else {
       timer.expires_after(kRetry);
       co_await timer.async_wait(kAwait);
     }
     needed = false;
   }
+}
+
+Door::GuestPtr Door::who_must_go() const {
+  auto now = Clock::now();
+  for (const auto& guest : guests_) {
+    if (now - guest->since >= (guest->known_protocol ? kProofPatience : kHelloPatience))
+      return guest;
+  }
+  return nullptr;
 }
 
 // One for all guests: they are in order of arrival and have the same time. Runs while there are

@@ -55,6 +55,7 @@ class Door : public std::enable_shared_from_this<Door> {
   boost::asio::awaitable<base::Result<FrameStream>> shake_hands(Guest& guest,
                                                                 ServerHandshake& handshake);
   bool accept_all(Descriptor& listening);
+  GuestPtr who_must_go() const;
   void drop(const GuestPtr& guest);
 
   boost::asio::io_context& io_;

@@ -1,7 +1,8 @@
 // Frames over one file descriptor (or a pair of pipes), for a poll loop: what is sent waits in a
 // buffer until the descriptor takes it, what is read becomes frames.
 //
-// Thread: one at a time; never blocks. Owner: owns the descriptors and makes them non-blocking.
+// Thread: one at a time; never blocks. Owner: owns the descriptors and makes them non-blocking;
+// whoever uses pipes ignores SIGPIPE (sockets never raise it here).
 // Failure: the first error ends the stream; frames that came before it are still handed out.
 #pragma once
 

@@ -20,6 +20,10 @@ void Link::report_closed(const base::Error& why) {
   if (auto owner = owner_.lock()) owner->on_link_closed(*this, why);
 }
 
+void Link::report_closing() {
+  if (auto owner = owner_.lock()) owner->on_link_closing(*this);
+}
+
 // ---- TcpLink -------------------------------------------------------------------------------
 
 TcpLink::TcpLink(asio::io_context& io, std::weak_ptr<LinkOwner> owner, FrameStream stream,
@@ -85,7 +89,9 @@ void TcpLink::flush() {
 
 void TcpLink::close() {
   if (!stream_ || std::exchange(closing_, true)) return;
+  auto self = shared_from_this();
   flush_soon();
+  report_closing();
 }
 
 void TcpLink::abandon() {
@@ -123,6 +129,13 @@ void StreamLink::closed(const base::Error& why) {
 }
 
 void StreamLink::close() {
+  if (!open_) return;
+  auto self = shared_from_this();
+  abandon();
+  report_closing();
+}
+
+void StreamLink::abandon() {
   if (std::exchange(open_, false) && stream_.close) stream_.close();
 }
 

@@ -1,7 +1,7 @@
 // The server's end of one authenticated connection: an agent's or a rank's.
 //
 // Thread: the io_context's. Owner: the server; a link keeps itself alive while it has work to do.
-// Failure: on_link_closed, once, unless it was closed from this side.
+// Failure: on_link_closed, once. After abandon() the owner hears nothing more.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -23,7 +23,8 @@ class LinkOwner {
  public:
   virtual ~LinkOwner() = default;
   virtual void on_link_frame(Link& link, Frame frame) = 0;
-  virtual void on_link_closed(Link& link, const base::Error& why) = 0;
+  virtual void on_link_closed(Link& link, const base::Error& why) = 0;  // by the other end
+  virtual void on_link_closing(Link& link) = 0;                         // by close()
 };
 
 class Link : public AgentLink {
@@ -36,6 +37,7 @@ class Link : public AgentLink {
  protected:
   void deliver(Frame frame);
   void report_closed(const base::Error& why);
+  void report_closing();
 
  private:
   std::weak_ptr<LinkOwner> owner_;
@@ -68,14 +70,16 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
 
 // Over a spawner's stream. Bytes that are no frames, before there was any, are somebody's banner:
 // the link never comes to life, and that is all.
-class StreamLink final : public Link, public Server::StreamInput {
+class StreamLink final : public Link,
+                         public Server::StreamInput,
+                         public std::enable_shared_from_this<StreamLink> {
  public:
   StreamLink(std::weak_ptr<LinkOwner> owner, Server::ByteStream stream)
       : Link(std::move(owner)), stream_(std::move(stream)) {}
   void push(const Frame& frame) override;
   std::size_t queued() const override { return stream_.queued ? stream_.queued() : 0; }
   void close() override;
-  void abandon() override { close(); }
+  void abandon() override;
   std::string remote() const override { return stream_.name; }
   void feed(base::ByteSpan bytes) override;
   void closed(const base::Error& why) override;

@@ -124,12 +124,13 @@ void RankStore::leave() {
   left_ = true;
   changed_.notify_all();
   if (!connected_) return;
+  bool wait = !failure_;  // in a failed epoch nobody misses us; a watcher may be the caller
   Id id = begin_call();
   lock.unlock();
   send(encode(Leave{id, epoch_}));
   lock.lock();
-  // Not wait_for: whoever has left waits for this answer only, and not past its time.
-  changed_.wait_for(lock, kGoodbyeTime, [&] { return !connected_ || calls_.at(id); });
+  // Not our wait_for: this is the one answer that a rank that has left waits for.
+  changed_.wait_for(lock, kGoodbyeTime, [&] { return !wait || !connected_ || calls_.at(id); });
   calls_.erase(id);
 }
 

@@ -77,6 +77,7 @@ class Core : public LinkOwner, public std::enable_shared_from_this<Core> {
 
   void on_link_frame(Link& link, Frame frame) override;
   void on_link_closed(Link& link, const base::Error& why) override;
+  void on_link_closing(Link& link) override;
 
  private:
   using Connection = std::uint32_t;  // of a rank at its agent; 0: the link is the rank's own
@@ -97,6 +98,7 @@ class Core : public LinkOwner, public std::enable_shared_from_this<Core> {
   void on_rank_frame(Peer& peer, Connection connection, const Frame& frame);
   void on_rank_closed(Peer& peer, Connection connection);
   void refuse(Link& link);
+  void forget_ranks(const Peer& peer);
   void apply(const StoreState::Effects& effects);
   void send(const StoreState::Send& send);
   void broadcast(const Frame& frame);
@@ -167,15 +169,21 @@ void Core::on_link_closed(Link& link, const base::Error& why) {
   auto peer = links_.extract(&link);
   if (peer.empty() || events_ == nullptr) return;
   Peer& gone = peer.mapped();
-  if (gone.purpose == Purpose::kRank) {
-    on_rank_closed(gone, 0);
-    return;
-  }
-  for (auto [connection, client] : gone.clients) {
+  if (gone.purpose == Purpose::kRank) return on_rank_closed(gone, 0);
+  forget_ranks(gone);
+  if (gone.greeted) events_->on_agent_closed(link, why);
+}
+
+void Core::on_link_closing(Link& link) {
+  auto peer = links_.extract(&link);
+  if (!peer.empty()) forget_ranks(peer.mapped());
+}
+
+void Core::forget_ranks(const Peer& peer) {
+  for (auto [connection, client] : peer.clients) {
     state_.forget(client);
     routes_.erase(client);
   }
-  if (gone.greeted) events_->on_agent_closed(link, why);
 }
 
 // ---- ranks ---------------------------------------------------------------------------------
@@ -187,17 +195,17 @@ void Core::on_rank_frame(Peer& peer, Connection connection, const Frame& frame) 
     ++next_client_;
     routes_[client] = {peer.link.get(), connection};
   }
-  auto link = peer.link;  // the owner may close it while it is told
+  auto link = peer.link;  // the owner may close it while it is told, and `peer` with it
   auto effects = state_.on_frame(client, frame, Clock::now());
   apply(effects);
   auto still = links_.find(link.get());
   if (!effects.drop || still == links_.end()) return;
+  on_rank_closed(still->second, connection);
   if (connection == 0) {
     link->close();
   } else {
     link->push(encode(ToRank{connection, MsgType::kInvalid, {}}));
   }
-  on_rank_closed(still->second, connection);
 }
 
 void Core::on_rank_closed(Peer& peer, Connection connection) {
@@ -256,7 +264,7 @@ void Core::tell(const StoreState::Event& event) {
 
 void Core::arm_timer() {
   auto next = state_.next_time();
-  if (next == armed_) return;
+  if (next == armed_ || events_ == nullptr) return;
   armed_ = next;
   timer_.cancel();
   if (next == Clock::time_point::max()) return;

@@ -45,8 +45,13 @@ spdlog::logger& logger() {
   static spdlog::logger& instance = [&]() -> spdlog::logger& {
     auto* made = new spdlog::logger("hv", std::make_shared<spdlog::sinks::stderr_sink_mt>());
     set_pattern(*made, {});
-    auto level = parse_log_level(env_knob("LOG_LEVEL").value_or("warning"));
+    std::string wanted = env_knob("LOG_LEVEL").value_or("warning");
+    auto level = parse_log_level(wanted);
     made->set_level(to_spdlog(level.value_or(LogLevel::kWarning)));
+    if (!level) {
+      made->warn("no log level is called '{}'; there are trace, debug, info, warning, error, fatal",
+                 wanted);
+    }
     return *made;
   }();
   return instance;

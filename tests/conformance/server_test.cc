@@ -209,6 +209,15 @@ TEST(Dial, ListsEveryAddressWithItsReason) {
                               " (what answers there does not hold this job's secret)"));
 }
 
+TEST(Dial, AWrongSecretIsCountedByTheServer) {
+  TestServer server;
+  EXPECT_FALSE(dial(server.endpoints(), Secret::random(), Purpose::kAgent, Deadline::after(10s)));
+  auto deadline = Deadline::after(10s);
+  auto dropped = [&] { return server.on_thread([](Server& s) { return s.strangers().dropped; }); };
+  while (dropped() < server.endpoints().size() && !deadline.passed()) std::this_thread::yield();
+  EXPECT_EQ(dropped(), server.endpoints().size());
+}
+
 TEST(Dial, KeepsTheAddressThatProvesTheSecret) {
   TestServer impostor, server;
   auto connection = dial({impostor.endpoints()[0], server.endpoints()[0]}, server.secret,
@@ -412,6 +421,20 @@ TEST(Agents, TheirFramesGoToTheOwnerAndItsFramesToThem) {
   EXPECT_FALSE(hear(agent.stream)) << "closed after what was queued";
   EXPECT_THAT(server.events.lines(), testing::Not(testing::Contains("agent closed")))
       << "the owner closed it";
+}
+
+TEST(Agents, RanksOfAnAgentThatTheOwnerClosesAreFreeAgain) {
+  TestServer server;
+  server.begin_epoch(1, 1);
+  auto agent = dial_agent(server);
+  say(agent.stream, encode(AgentHello{}));
+  say(agent.stream,
+      encode(FromRank{7, MsgType::kRankHello, encode_body(RankHello{1, 0, 1, build_id()})}));
+  ASSERT_TRUE(server.events.wait_for("hello 0"));
+  server.on_thread([&](Server&) { server.events.last_agent->close(); });
+  auto again = open_rank(server, 0, 1);
+  ASSERT_TRUE(again);
+  again->leave();
 }
 
 TEST(Agents, AnAgentThatEndsIsReportedAndItsRanksAreNot) {
