@@ -73,7 +73,6 @@ class ClientHandshake {
 
  private:
   Secret secret_;
-  Purpose purpose_;
   base::Bytes transcript_;
 };
 

@@ -24,6 +24,8 @@ template <class... F>
 struct Overload : F... {
   using F::operator()...;
 };
+template <class... F>
+Overload(F...) -> Overload<F...>;
 
 // Moves frames between links and the store's brain, and tells the owner what matters to the job.
 class Core : public LinkOwner, public std::enable_shared_from_this<Core> {
