@@ -37,6 +37,7 @@ struct Flags {
   double start_timeout = 30, grace = 5, beat = 1, lost_after = 5;
   std::string port_range, advertise;
   bool dry_run = false, verbose = false, version = false, help = false;
+  bool check_build = false, json = false;
 };
 
 constexpr const char* kTail = R"(
@@ -119,6 +120,9 @@ void add_options(CLI::App& app, Flags& flags) {
 
   constexpr auto kOther = "Other";
   flag(kOther, "--dry-run", flags.dry_run, "Print the plan as JSON and start nothing");
+  auto* check = flag(kOther, "--check-build", flags.check_build,
+                     "Print what this build can do on this machine, also -cb");
+  flag(kOther, "--json", flags.json, "Print it as JSON")->needs(check);
   flag(kOther, "-v,--version", flags.version, "Print the version");
   flag(kOther, "-h,--help", flags.help, "Print this text");
 }
@@ -307,8 +311,12 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {
   } catch (const CLI::ParseError& error) {
     return fail(Code::kUsage, std::string(error.what()) + "\n  See: hvrun --help");
   }
-  if (flags.help) return CommandLine{app.help(), {}, {}};
-  if (flags.version) return CommandLine{"hvrun " + rendezvous::build_id() + "\n", {}, {}};
+  CommandLine line;
+  if (flags.help) line.text = app.help();
+  if (flags.version) line.text = "hvrun " + rendezvous::build_id() + "\n";
+  line.check_build = flags.check_build;
+  line.json = flags.json;
+  if (!line.text.empty() || line.check_build) return line;
   return make_line(flags, args, std::move(words->program));
 }
 

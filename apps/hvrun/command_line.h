@@ -10,7 +10,9 @@
 namespace hv::apps {
 
 struct CommandLine {
-  std::string text;  // --help, --version: print this and end
+  std::string text;          // --help, --version: print this and end
+  bool check_build = false;  // print what this build can do, and end
+  bool json = false;
   launcher::JobSpec spec;
   std::vector<std::string> notices;  // for standard error
 };

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/hvrun/command_line.h"
+#include "launcher/diagnose/check_build.h"
 #include "launcher/environment.h"
 #include "launcher/hosts.h"
 #include "launcher/output.h"
@@ -67,6 +68,11 @@ int main(int argc, char** argv) {
   if (!line) return give_up(line.error());
   if (!line->text.empty()) {
     std::fputs(line->text.c_str(), stdout);
+    return 0;
+  }
+  if (line->check_build) {
+    auto table = launcher::diagnose::check_build({});
+    std::fputs((line->json ? to_json(table) : to_text(table)).c_str(), stdout);
     return 0;
   }
   for (const auto& notice : line->notices) say(notice);

@@ -26,6 +26,7 @@ std::string translated(const std::string& word, const Known& known) {
   if (word.starts_with("-np") && word.find_first_not_of("0123456789", 3) == word.npos) {
     return "--num-proc=" + word.substr(3);  // -np4
   }
+  if (word == "-cb") return "--check-build";
   bool one_dash = word.size() > 2 && word[0] == '-' && word[1] != '-';
   std::string doubled = "-" + word;
   if (one_dash && find(known, doubled.substr(0, doubled.find('=')))) return doubled;

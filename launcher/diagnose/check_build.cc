@@ -6,6 +6,9 @@
 #include <iterator>
 
 #include "launcher/diagnose/build_info.h"
+#include "launcher/diagnose/files.h"
+#include "launcher/diagnose/ib_advice.h"
+#include "rendezvous/base/env.h"
 
 namespace hv::launcher::diagnose {
 
@@ -25,6 +28,40 @@ CheckTable titled() {
   char name[256] = {};
   if (::gethostname(name, sizeof name - 1) == 0) table.host = name;
   return table;
+}
+
+// NCCL's settings as it will find them: the environment, then the files that it reads itself.
+std::vector<rendezvous::KeyValue> nccl_settings() {
+  std::vector<rendezvous::KeyValue> settings;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    std::string_view text(*entry);
+    auto sign = text.find('=');
+    if (!text.starts_with("NCCL_") || sign == text.npos) continue;
+    settings.push_back({std::string(text.substr(0, sign)), std::string(text.substr(sign + 1))});
+  }
+  for (const auto& path :
+       {std::string("/etc/nccl.conf"), base::env("HOME").value_or("") + "/.nccl.conf"}) {
+    std::ranges::move(parse_nccl_conf(read_text(path)), std::back_inserter(settings));
+  }
+  return settings;
+}
+
+std::vector<Check> fabric_checks(const Roots& roots) {
+  auto devices = read_ib_devices(roots.sys);
+  auto checks = describe_ports(devices, read_gpus(roots.sys));
+  auto advice = advise(devices, {{}, {}, nccl_settings(), {}});
+  const auto group = checks.front().group;
+  for (const auto& [name, text] : advice.set) {
+    Check check = value(group, name, text);
+    check.reason = "recommended";
+    checks.push_back(std::move(check));
+  }
+  for (const auto& note : advice.notes) {
+    Check check = value(group, "note", "-");
+    check.reason = note;
+    checks.push_back(std::move(check));
+  }
+  return checks;
 }
 
 }  // namespace
@@ -47,6 +84,7 @@ CheckTable check_build(const Roots& roots, base::Millis limit) {
     std::ranges::move(data_path_checks(), std::back_inserter(table.checks));
     std::ranges::move(simd_checks(roots), std::back_inserter(table.checks));
   }
+  std::ranges::move(fabric_checks(roots), std::back_inserter(table.checks));
   std::ranges::move(limit_checks(roots), std::back_inserter(table.checks));
   return table;
 }
