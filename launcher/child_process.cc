@@ -26,6 +26,9 @@ using boost::system::error_code;
 
 namespace {
 
+// For a keeper to end everything below it, before it is killed itself.
+constexpr auto kToEnd = std::chrono::seconds(2);
+
 struct Pipe {
   base::UniqueFd read, write;
 };
@@ -186,7 +189,12 @@ void ChildProcess::end_if_over() {
 void ChildProcess::close() {
   error_code ignored;
   in_.close(ignored);
-  if (exit_code_ < 0) ::kill(-pid_, SIGKILL);
+  if (exit_code_ >= 0 || std::exchange(closing_, true)) return;
+  ::kill(-pid_, SIGTERM);
+  auto timer = std::make_shared<asio::steady_timer>(executor_, kToEnd);
+  timer->async_wait([timer, self = shared_from_this()](error_code) {
+    if (self->exit_code_ < 0) ::kill(-self->pid_, SIGKILL);
+  });
 }
 
 }  // namespace hv::launcher

@@ -35,7 +35,7 @@ class ChildProcess : public Carrier, public std::enable_shared_from_this<ChildPr
   void write(base::Bytes bytes) override;
   void write_shared(std::shared_ptr<const base::Bytes> bytes) override;
   std::size_t queued() const override { return queued_; }
-  void close() override;  // kills the whole group
+  void close() override;  // ends the whole group: TERM, soon KILL
   pid_t pid() const { return pid_; }
 
  private:
@@ -54,6 +54,7 @@ class ChildProcess : public Carrier, public std::enable_shared_from_this<ChildPr
   std::deque<std::shared_ptr<const base::Bytes>> queue_;
   std::size_t queued_ = 0;
   bool writing_ = false;
+  bool closing_ = false;
   int open_streams_ = 2;
   int exit_code_ = -1;  // -1: runs
 };

@@ -29,8 +29,7 @@ class Console {
       : waiter_(io), fd_(fd), on_drained_(std::move(on_drained)) {
     struct stat info {};
     plain_file_ = ::fstat(fd, &info) == 0 && (S_ISREG(info.st_mode) || S_ISBLK(info.st_mode));
-    broken_ = ::fcntl(fd, F_GETFD) < 0;  // closed by the caller: >&-
-    if (!plain_file_ && !broken_) waiter_.assign(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+    if (!plain_file_) waiter_.assign(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
   }
 
   void write(Bytes bytes) {

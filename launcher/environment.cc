@@ -93,6 +93,10 @@ base::Result<RankEnvironment> make_environment(const Variables& own, const JobSp
     }
   }
   for (const auto& variable : spec.export_values) put(env.sent, variable);
+  // Interpreters that hold output back on a pipe would show it at the end only.
+  if (std::ranges::find(env.sent, "PYTHONUNBUFFERED", &KeyValue::key) == env.sent.end()) {
+    env.sent.push_back({"PYTHONUNBUFFERED", "1"});
+  }
 
   for (const auto& variable : env.sent) {
     auto size = variable.key.size() + 1 + variable.value.size() + 1;
@@ -126,7 +130,9 @@ Variables rank_variables(const Plan& plan, const HostPlan& host, const RankPlan&
   contract.addresses = place.addresses;
   contract.master_address = place.master_address;
   contract.master_port = place.master_port;
-  return rendezvous::contract_variables(contract);
+  auto variables = rendezvous::contract_variables(contract);
+  std::erase_if(variables, [](const KeyValue& v) { return v.key == "HVRUN_SERVER"; });
+  return variables;
 }
 
 bool looks_secret(std::string_view name) {

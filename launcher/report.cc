@@ -89,7 +89,7 @@ std::string format_host_errors(const std::vector<HostError>& errors, std::size_t
   for (const auto& [text, names] : groups) {
     block += "  " + list_some(names);
     if (names.size() > 1) block += " (" + std::to_string(names.size()) + " hosts)";
-    block += ":\n" + indented(indented(text).substr(2, text.npos));
+    block += ": " + indented(text).substr(2);
   }
   while (block.ends_with('\n') || block.ends_with(' ')) block.pop_back();
   return block;

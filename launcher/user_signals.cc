@@ -17,12 +17,14 @@ bool is_ignored(int signal) {
   return ::sigaction(signal, nullptr, &current) == 0 && current.sa_handler == SIG_IGN;
 }
 
+// A signal that is blocked reaches a signalfd even if it is ignored.
 sigset_t user_signals() {
   sigset_t set;
   ::sigemptyset(&set);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
+  for (int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
     ::sigaddset(&set, signal);
   }
+  if (!is_ignored(SIGHUP)) ::sigaddset(&set, SIGHUP);
   return set;
 }
 
@@ -30,7 +32,6 @@ sigset_t user_signals() {
 
 void block_user_signals() {
   g_terminal_int_ignored = is_ignored(SIGINT);
-  if (g_terminal_int_ignored) ::signal(SIGINT, SIG_DFL);  // an ignored signal is never seen
   ::signal(SIGPIPE, SIG_IGN);
   auto set = user_signals();
   ::sigprocmask(SIG_BLOCK, &set, nullptr);

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "apps/hvrun/words.h"
@@ -58,12 +59,35 @@ class Help : public CLI::Formatter {
     return "Usage: hvrun [options] program [arguments]\n";
   }
   std::string make_option_opts(const CLI::Option* option) const override {
-    return option->get_items_expected_max() > 0 ? " " + option->get_type_name() : "";
+    auto type = option->get_type_name();  // "PORT:" and what its check says
+    return option->get_items_expected_max() > 0 ? " " + type.substr(0, type.find(':')) : "";
   }
 };
 
+CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
+  return {[=](const std::string& text) {
+            auto number = base::parse_int(text);
+            if (number && *number >= low && *number <= high) return std::string();
+            return "'" + text + "' is not a whole number from " + std::to_string(low) + " to " +
+                   std::to_string(high);
+          },
+          ""};
+}
+
+CLI::Validator seconds(bool may_be_zero) {
+  return {[=](const std::string& text) {
+            char* end = nullptr;
+            double value = std::strtod(text.c_str(), &end);
+            bool number = !text.empty() && *end == '\0';
+            if (number && value <= 1e6 && (may_be_zero ? value >= 0 : value >= 0.01)) {
+              return std::string();
+            }
+            return "'" + text + "' is not a time in seconds";
+          },
+          ""};
+}
+
 void add_options(CLI::App& app, Flags& flags) {
-  auto positive = CLI::Range(0.001, 1e6);
   auto option = [&app](const char* group, const std::string& names, auto& value, const char* type,
                        const std::string& text) {
     return app.add_option(names, value, text)->type_name(type)->group(group);
@@ -77,7 +101,7 @@ void add_options(CLI::App& app, Flags& flags) {
   option(kRanks, "-n,--num-proc", flags.np, "N",
          "Number of ranks, also -np; default: all slots of the hosts given, or one rank for each "
          "GPU or core of this machine")
-      ->check(CLI::Range(1, 1 << 24));
+      ->check(whole_number(1, 1 << 24));
   auto* hosts = option(kRanks, "-H,--hosts", flags.hosts, "LIST", "h1:2,user@h2:4,[fd00::2]:2");
   option(kRanks, "--hostfile", flags.hostfile, "FILE",
          "One host a line: h1 slots=4 [port=N] [user=NAME]")
@@ -86,7 +110,7 @@ void add_options(CLI::App& app, Flags& flags) {
 
   constexpr auto kWay = "Way to the hosts";
   option(kWay, "-p,--ssh-port", flags.ssh_port, "PORT", "Port of sshd on the hosts")
-      ->check(CLI::Range(1, 65535));
+      ->check(whole_number(1, 65535));
   option(kWay, "-i,--ssh-identity-file", flags.identity, "FILE", "Private key for ssh");
   option(kWay, "--ssh-option", flags.ssh_options, "OPT", "Further option, as after ssh -o")
       ->take_all();
@@ -111,12 +135,12 @@ void add_options(CLI::App& app, Flags& flags) {
 
   constexpr auto kTimes = "Times, in seconds";
   option(kTimes, "--start-timeout", flags.start_timeout, "S", "For all ranks to be up (30)")
-      ->check(positive);
+      ->check(seconds(false));
   option(kTimes, "--grace", flags.grace, "S", "Between asking a rank to end and killing it (5)")
-      ->check(CLI::Range(0.0, 1e6));
-  option(kTimes, "--beat", flags.beat, "S", "Between heartbeats (1)")->check(positive);
+      ->check(seconds(true));
+  option(kTimes, "--beat", flags.beat, "S", "Between heartbeats (1)")->check(seconds(false));
   option(kTimes, "--lost-after", flags.lost_after, "S", "Silence after which a host is lost (5)")
-      ->check(positive);
+      ->check(seconds(false));
 
   constexpr auto kOther = "Other";
   flag(kOther, "--dry-run", flags.dry_run, "Print the plan as JSON and start nothing");
@@ -282,8 +306,8 @@ Result<CommandLine> make_line(const Flags& flags, const std::vector<std::string>
   spec.prefix = flags.no_prefix ? "none" : flags.prefix;
   spec.start_timeout = millis(flags.start_timeout);
   spec.grace = millis(flags.grace);
-  spec.beat = millis(flags.beat);
   spec.lost_after = millis(flags.lost_after);
+  spec.beat = std::min(millis(flags.beat), spec.lost_after / 3);  // one lost beat is no loss
   spec.verbose = flags.verbose;
   spec.dry_run = flags.dry_run;
   return line;

@@ -1,4 +1,7 @@
 // hvrun: starts the ranks of a job on their hosts and looks after them. The passes, in order.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <boost/asio/io_context.hpp>
 #include <cstdio>
 #include <string>
@@ -25,6 +28,14 @@ using base::Result;
 
 // Standard error belongs to hvrun's own text; standard output to the ranks.
 void say(const std::string& text) { std::fprintf(stderr, "hvrun: %s\n", text.c_str()); }
+
+// A caller may have closed some of the standard streams; nothing else may come to stand there.
+void fill_standard_streams() {
+  for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) < 0) [[maybe_unused]]
+      int opened = ::open("/dev/null", O_RDWR);
+  }
+}
 
 int give_up(const base::Error& error) {
   say(base::describe(error));
@@ -63,6 +74,7 @@ Result<launcher::JobOutcome> run(launcher::JobSpec spec, launcher::Plan plan,
 }  // namespace
 
 int main(int argc, char** argv) {
+  fill_standard_streams();
   launcher::block_user_signals();
   auto line = apps::parse_command_line({argv + 1, argv + argc});
   if (!line) return give_up(line.error());

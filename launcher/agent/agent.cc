@@ -36,7 +36,7 @@ constexpr std::size_t kMaxQueued = 4 << 20;
 base::UniqueFd open_signals() {
   sigset_t handled;
   ::sigemptyset(&handled);
-  for (int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&handled, signal);
+  for (int signal : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&handled, signal);
   ::sigprocmask(SIG_BLOCK, &handled, nullptr);
   return base::UniqueFd(::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
 }

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,17 +64,15 @@ base::Result<base::UniqueFd> split_off_agent() {
 
   sigset_t handled;
   ::sigemptyset(&handled);
-  for (int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) ::sigaddset(&handled, signal);
+  for (int signal : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&handled, signal);
   ::sigprocmask(SIG_BLOCK, &handled, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
 
-  pid_t keeper = ::getpid();
   pid_t agent = ::fork();
   if (agent < 0) return base::fail(base::system_error("fork", errno));
   if (agent == 0) {
     become_subreaper();
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (::getppid() != keeper) ::_exit(1);
+    ::setsid();  // what is sent to the keeper's process group is not for us
     return watched;
   }
   int signals = ::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
