@@ -1,26 +1,20 @@
-// The rendezvous server against strangers, wrong ranks, dying peers and many connections.
+// The rendezvous server and its owner: wrong ranks, dying peers, agents, spawners' streams, many.
 #include "rendezvous/server.h"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <fstream>
 #include <future>
+#include <iostream>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "rendezvous/client.h"
 #include "rendezvous/codec.h"
-#include "rendezvous/endpoint.h"
 #include "tests/support/relay_agent.h"
 #include "tests/support/test_server.h"
 
@@ -33,205 +27,6 @@ using base::Clock;
 using base::Code;
 using base::Deadline;
 using testing::HasSubstr;
-
-base::UniqueFd connect_raw(const Endpoint& endpoint) {
-  auto address = to_socket_address(endpoint);
-  base::UniqueFd fd(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(::connect(fd.get(), address->get(), address->length), 0) << std::strerror(errno);
-  return fd;
-}
-
-void send_all(int fd, base::ByteSpan bytes) {
-  (void)::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-}
-
-// True when the other end closes within the time; what it sends before does not matter.
-bool closes_within(int fd, std::chrono::milliseconds time) {
-  auto deadline = Deadline::after(time);
-  std::array<char, 256> sink;
-  for (;;) {
-    pollfd polled{fd, POLLIN, 0};
-    if (::poll(&polled, 1, deadline.poll_ms()) == 0) return false;
-    if (::recv(fd, sink.data(), sink.size(), 0) <= 0) return true;
-  }
-}
-
-std::size_t resident_kib() {
-  std::ifstream file("/proc/self/statm");
-  std::size_t total = 0, resident = 0;
-  file >> total >> resident;
-  return resident * 4;
-}
-
-std::set<int> open_descriptors() {
-  std::set<int> numbers;
-  DIR* dir = ::opendir("/proc/self/fd");
-  while (auto* entry = ::readdir(dir)) {
-    int fd = std::atoi(entry->d_name);
-    if (entry->d_name[0] != '.' && fd != ::dirfd(dir)) numbers.insert(fd);
-  }
-  ::closedir(dir);
-  return numbers;
-}
-
-std::unique_ptr<Store> open_rank(TestServer& server, int rank, int size) {
-  auto store = open_client_store(server.contract(rank, size, 1), Deadline::after(20s));
-  EXPECT_TRUE(store) << store.error().text;
-  return store ? std::move(*store) : nullptr;
-}
-
-Server::Options quick_handshake() {
-  Server::Options options;
-  options.handshake = 300ms;
-  return options;
-}
-
-// ---- strangers -----------------------------------------------------------------------------
-
-TEST(Strangers, AreDroppedAndCountedAndTheJobGoesOn) {
-  TestServer server(quick_handshake());
-  server.begin_epoch(1, 1);
-  ClientHandshake wrong_secret(Secret::random(), Purpose::kRank);
-  ClientHandshake data(Secret::random(), Purpose::kData);
-  base::Bytes huge;
-  base::Writer(huge).put(std::uint32_t{0xffffffff});
-  auto long_garbage = base::to_bytes(std::string(100000, 'x'));
-  auto wrong_proof = wrong_secret.hello();
-  wrong_proof.resize(kHelloSize + kProofSize);
-  std::vector<base::Bytes> openings = {
-      base::to_bytes("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-      base::to_bytes("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 client hello"),
-      base::to_bytes("SSH-2.0-OpenSSH_9.2\r\n"),
-      base::to_bytes("\x7f\x03random"),
-      huge,
-      long_garbage,
-      wrong_proof,
-      data.hello(),
-      wrong_secret.hello(),  // and then silence
-      {},                    // silence from the start
-  };
-  std::vector<base::UniqueFd> strangers;
-  for (const auto& opening : openings) {
-    strangers.push_back(connect_raw(server.endpoints()[0]));
-    send_all(strangers.back().get(), opening);
-  }
-  auto store = open_rank(server, 0, 1);
-  ASSERT_TRUE(store->set("still", base::as_bytes("works")));
-  for (std::size_t i = 0; i < strangers.size(); ++i) {
-    EXPECT_TRUE(closes_within(strangers[i].get(), 3s)) << "stranger " << i;
-  }
-  auto seen = server.on_thread([](Server& s) { return s.strangers(); });
-  EXPECT_EQ(seen.dropped, openings.size());
-  EXPECT_THAT(seen.last_address, HasSubstr("127.0.0.1:"));
-  EXPECT_TRUE(store->get("still", Deadline::after(5s)));
-  store->leave();
-}
-
-TEST(Strangers, WhoSendsAByteNowAndThenIsDroppedInTimeToo) {
-  TestServer server(quick_handshake());
-  auto stranger = connect_raw(server.endpoints()[0]);
-  ClientHandshake handshake(Secret::random(), Purpose::kAgent);
-  auto hello = handshake.hello();
-  auto begin = Clock::now();
-  bool closed = false;
-  for (std::size_t i = 0; i + 1 < hello.size() && !closed; ++i) {
-    send_all(stranger.get(), base::ByteSpan(hello).subspan(i, 1));
-    closed = closes_within(stranger.get(), 50ms);
-  }
-  EXPECT_TRUE(closed);
-  EXPECT_LT(Clock::now() - begin, 1500ms);
-}
-
-TEST(Strangers, TwoHundredSilentOnesCostNoMemoryAndAreAllDropped) {
-  Server::Options options;
-  options.handshake = 1000ms;
-  TestServer server(options);
-  server.begin_epoch(1, 1);
-  std::size_t before = resident_kib();
-  std::vector<base::UniqueFd> strangers;
-  for (int i = 0; i < 200; ++i) strangers.push_back(connect_raw(server.endpoints()[0]));
-  auto store = open_rank(server, 0, 1);
-  EXPECT_TRUE(store->set("still", base::as_bytes("works")));
-  std::size_t after = resident_kib();
-  EXPECT_LT(after, before + 4096) << "KiB; 200 connections";
-  for (auto& stranger : strangers) EXPECT_TRUE(closes_within(stranger.get(), 5s));
-  EXPECT_EQ(server.on_thread([](Server& s) { return s.strangers().dropped; }), 200u);
-  store->leave();
-}
-
-TEST(Strangers, AFullDoorMakesRoomForHonestClients) {
-  Server::Options options;
-  options.handshake = 60s;
-  options.max_strangers = 8;
-  TestServer server(options);
-  server.begin_epoch(1, 1);
-  std::vector<base::UniqueFd> strangers;
-  for (int i = 0; i < 24; ++i) strangers.push_back(connect_raw(server.endpoints()[0]));
-  auto begin = Clock::now();
-  auto store = open_rank(server, 0, 1);
-  EXPECT_LT(Clock::now() - begin, 10s);
-  EXPECT_TRUE(store->set("came", base::as_bytes("through")));
-  store->leave();
-}
-
-TEST(Strangers, WhoTriesAllAddressesAtOnceIsNone) {
-  TestServer server;
-  server.begin_epoch(1, 2);
-  auto endpoint = server.endpoints()[0];
-  std::vector<Endpoint> many(8, endpoint);
-  auto secret = *server.contract(0, 2, 1).secret;
-  for (int i = 0; i < 5; ++i) {
-    auto connection = dial(many, secret, Purpose::kRank, Deadline::after(10s));
-    ASSERT_TRUE(connection) << connection.error().text;
-    EXPECT_EQ(connection->local_address, "127.0.0.1");
-  }
-  auto store = open_rank(server, 0, 2);
-  store->leave();
-  EXPECT_EQ(server.on_thread([](Server& s) { return s.strangers().dropped; }), 0u);
-}
-
-// ---- dial ----------------------------------------------------------------------------------
-
-TEST(Dial, ListsEveryAddressWithItsReason) {
-  Listening closed = std::move(*open_listening({}));
-  Endpoint refused = closed.endpoints[0];
-  closed.sockets.clear();
-  Listening silent = std::move(*open_listening({}));
-  TestServer server;
-  auto connection = dial({refused, silent.endpoints[0], {"h1", 80}, server.endpoints()[0]},
-                         Secret::random(), Purpose::kAgent, Deadline::after(500ms));
-  ASSERT_FALSE(connection);
-  std::string text = connection.error().text;
-  EXPECT_THAT(text, HasSubstr(to_string(refused) + " (Connection refused)"));
-  EXPECT_THAT(text, HasSubstr(to_string(silent.endpoints[0]) + " (no answer within 0.5 s)"));
-  EXPECT_THAT(text, HasSubstr("h1:80 ('h1' is no numeric address)"));
-  EXPECT_THAT(text, HasSubstr(to_string(server.endpoints()[0]) +
-                              " (what answers there does not hold this job's secret)"));
-}
-
-TEST(Dial, AWrongSecretIsCountedByTheServer) {
-  TestServer server;
-  EXPECT_FALSE(dial(server.endpoints(), Secret::random(), Purpose::kAgent, Deadline::after(10s)));
-  auto deadline = Deadline::after(10s);
-  auto dropped = [&] { return server.on_thread([](Server& s) { return s.strangers().dropped; }); };
-  while (dropped() < server.endpoints().size() && !deadline.passed()) std::this_thread::yield();
-  EXPECT_EQ(dropped(), server.endpoints().size());
-}
-
-TEST(Dial, KeepsTheAddressThatProvesTheSecret) {
-  TestServer impostor, server;
-  auto connection = dial({impostor.endpoints()[0], server.endpoints()[0]}, server.secret,
-                         Purpose::kAgent, Deadline::after(10s));
-  ASSERT_TRUE(connection) << connection.error().text;
-  EXPECT_EQ(connection->remote, server.endpoints()[0]);
-}
-
-TEST(Dial, RanksDoNotPassForAgents) {
-  TestServer server;
-  auto ranks = *server.contract(0, 1, 1).secret;
-  EXPECT_FALSE(dial(server.endpoints(), ranks, Purpose::kAgent, Deadline::after(10s)));
-  EXPECT_FALSE(dial(server.endpoints(), server.secret, Purpose::kRank, Deadline::after(10s)));
-}
 
 // ---- ranks ---------------------------------------------------------------------------------
 
@@ -609,85 +404,6 @@ TEST(Many, AThousandRanksMeetInSeconds) {
   EXPECT_LT(table, kSize * 300u);
   std::cout << kSize << " ranks met in " << took.count() << " ms, " << table / 1024
             << " KiB to each host\n";
-}
-
-// ---- sockets -------------------------------------------------------------------------------
-
-TEST(Sockets, AreClosedOnExecOneAndAll) {
-  auto before = open_descriptors();
-  TestServer server;
-  server.begin_epoch(1, 2);
-  auto contract = server.contract(0, 2, 1);
-  auto silent = connect_raw(server.endpoints()[0]);
-  auto store = open_rank(server, 0, 2);
-  ASSERT_TRUE(store->set("key", {}));
-  int checked = 0;
-  for (int fd : open_descriptors()) {
-    if (before.contains(fd)) continue;
-    EXPECT_TRUE(::fcntl(fd, F_GETFD) & FD_CLOEXEC) << "descriptor " << fd;
-    ++checked;
-  }
-  EXPECT_GT(checked, 5);
-  store->leave();
-}
-
-TEST(Sockets, LoopbackIsServedOnBothVersions) {
-  TestServer server;
-  server.begin_epoch(1, 1);
-  auto endpoints = server.endpoints();
-  EXPECT_EQ(endpoints[0].address, "127.0.0.1");
-  for (const auto& endpoint : endpoints) {
-    EXPECT_EQ(endpoint.port, endpoints[0].port);
-    EXPECT_TRUE(dial({endpoint}, server.secret, Purpose::kAgent, Deadline::after(10s)))
-        << to_string(endpoint);
-  }
-}
-
-TEST(Sockets, AllInterfacesAreServedByOnePort) {
-  Server::Options options;
-  options.listen.loopback_only = false;
-  TestServer server(options);
-  auto port = server.endpoints()[0].port;
-  for (const auto& endpoint : server.endpoints()) EXPECT_EQ(endpoint.port, port);
-  EXPECT_TRUE(dial({{"127.0.0.1", port}}, server.secret, Purpose::kAgent, Deadline::after(10s)));
-  for (const auto& address : usable_addresses(list_interfaces())) {
-    EXPECT_THAT(server.endpoints(), testing::Contains(Endpoint{address, port}));
-  }
-}
-
-TEST(Sockets, ABindAddressIsTheOnlyOne) {
-  ListenOptions options;
-  options.loopback_only = false;
-  options.bind_address = "127.0.0.2";
-  auto listening = open_listening(options);
-  ASSERT_TRUE(listening) << listening.error().text;
-  ASSERT_EQ(listening->endpoints.size(), 1u);
-  EXPECT_EQ(listening->endpoints[0].address, "127.0.0.2");
-  options.bind_address = "192.0.2.1";
-  auto foreign = open_listening(options);
-  ASSERT_FALSE(foreign);
-  EXPECT_EQ(foreign.error().code, Code::kUsage);
-  EXPECT_THAT(foreign.error().text, HasSubstr("192.0.2.1"));
-}
-
-TEST(Sockets, APortRangeIsKeptAndItsEndIsExplained) {
-  ListenOptions options;
-  auto probe = open_listening(options);
-  ASSERT_TRUE(probe);
-  auto low = probe->endpoints[0].port;
-  if (low > 65000) GTEST_SKIP() << "the kernel gave port " << low << ", no room for a range above";
-  options.port_low = low;
-  options.port_high = static_cast<std::uint16_t>(low + 50);
-  auto second = open_listening(options);
-  ASSERT_TRUE(second) << second.error().text;
-  EXPECT_GT(second->endpoints[0].port, low);
-  EXPECT_LE(second->endpoints[0].port, options.port_high);
-  options.port_high = low;
-  auto third = open_listening(options);
-  ASSERT_FALSE(third);
-  EXPECT_EQ(third.error().code, Code::kUsage);
-  EXPECT_THAT(third.error().text,
-              HasSubstr("no free port in " + std::to_string(low) + "-" + std::to_string(low)));
 }
 
 }  // namespace

@@ -1,8 +1,14 @@
 #include "tests/support/test_server.h"
 
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <stdexcept>
+
+#include "rendezvous/client.h"
+#include "rendezvous/endpoint.h"
 
 namespace hv::tests {
 
@@ -82,6 +88,22 @@ rendezvous::Contract TestServer::contract(int rank, int size, std::uint32_t epoc
   contract.secret = server_->rank_secret();
   contract.build_id = rendezvous::build_id();
   return contract;
+}
+
+std::unique_ptr<rendezvous::Store> open_rank(TestServer& server, int rank, int size) {
+  auto store =
+      rendezvous::open_client_store(server.contract(rank, size, 1), base::Deadline::after(20s));
+  if (!store) throw std::runtime_error(store.error().text);
+  return std::move(*store);
+}
+
+base::UniqueFd connect_raw(const rendezvous::Endpoint& endpoint) {
+  auto address = rendezvous::to_socket_address(endpoint);
+  base::UniqueFd fd(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (::connect(fd.get(), address->get(), address->length) != 0) {
+    throw std::runtime_error(base::system_error("connect", errno).text);
+  }
+  return fd;
 }
 
 }  // namespace hv::tests

@@ -12,8 +12,10 @@
 #include <thread>
 #include <vector>
 
+#include "rendezvous/base/fd.h"
 #include "rendezvous/contract.h"
 #include "rendezvous/server.h"
+#include "rendezvous/store.h"
 
 namespace hv::tests {
 
@@ -72,5 +74,11 @@ class TestServer {
   std::unique_ptr<rendezvous::Server> server_;
   std::thread thread_;
 };
+
+// A rank of epoch 1 that reaches the server by TCP.
+std::unique_ptr<rendezvous::Store> open_rank(TestServer& server, int rank, int size);
+
+// A TCP connection that has not said anything; blocking.
+base::UniqueFd connect_raw(const rendezvous::Endpoint& endpoint);
 
 }  // namespace hv::tests
