@@ -102,6 +102,7 @@ class InprocLocalGroup final : public LocalGroup {
     failure_.store(reason_.get(), std::memory_order_release);
     ring(rank_);
   }
+  void look_for_losses() override {}
 
  private:
   std::shared_ptr<Shared> shared_;

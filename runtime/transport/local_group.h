@@ -64,6 +64,9 @@ class LocalGroup {
   // without a goodbye. Null while all is well. Cheap; looked at in every round of a wait.
   virtual const base::Error* failure() const = 0;
   virtual void abort(const base::Error& why) = 0;  // from any thread, the first reason stays
+  // For whoever has waited for long, before each sleep of a bounded time: a system call that finds
+  // losses which nobody here could be told of. about_to_sleep() includes it.
+  virtual void look_for_losses() = 0;
 };
 
 }  // namespace hv::runtime

@@ -97,6 +97,7 @@ class HV_API Communicator {
 
  private:
   friend class World;
+  friend class runtime::CommunicatorImpl;
   explicit Communicator(std::shared_ptr<runtime::CommunicatorImpl> impl) : impl_(std::move(impl)) {}
   std::shared_ptr<runtime::CommunicatorImpl> impl_;
 };

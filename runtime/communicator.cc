@@ -1,0 +1,183 @@
+#include "runtime/communicator.h"
+
+#include <sched.h>
+
+#include <chrono>
+#include <numeric>
+#include <utility>
+
+#include "runtime/raise.h"
+#include "runtime/spinner.h"
+
+namespace hv {
+namespace runtime {
+namespace {
+
+// How a caller waits on one host: spins if every rank has a core, yields, then sleeps.
+constexpr std::chrono::microseconds kSpin{100};
+constexpr int kYields = 200;
+constexpr std::chrono::milliseconds kSleep{20};
+
+[[noreturn]] void refuse(OpKind kind, const std::string& why) {
+  throw Error(ErrorCode::kInvalidArgument, "raw " + std::string(to_string(kind)) + ": " + why);
+}
+
+void check(OpKind kind, const TensorView& tensor) {
+  for (std::int64_t extent : tensor.shape) {
+    if (extent < 0) refuse(kind, "the shape " + hv::to_string(tensor.shape) + " has a negative extent");
+  }
+  if (tensor.data == nullptr && tensor.count() > 0) refuse(kind, "the tensor has no data");
+  if (tensor.device >= 0) refuse(kind, "the tensor is on a GPU; this communicator is for host memory");
+}
+
+void lend(std::vector<Stretch>& stretches, Range range, void* data) {
+  if (!range.empty()) stretches.push_back({range, static_cast<std::byte*>(data)});
+}
+
+}  // namespace
+
+base::Result<void> CommunicatorImpl::run(Work work) {
+  bool done = false;
+  base::Result<void> result;
+  const auto on_done = [&](base::Result<void> r) {
+    result = std::move(r);
+    done = true;
+  };
+  if (!plane_.transport) {
+    lane_->start(std::move(work), on_done);
+    drive(done);
+    return result;
+  }
+  auto pumped = pump_.run([&] { lane_->start(std::move(work), on_done); },
+                          [&] {
+                            lane_->poll();
+                            return done;
+                          });
+  if (done) return result;
+  lane_->fail(pumped ? base::Error{base::Code::kInternal, "the engine stopped too early", {}, 0}
+                     : pumped.error());
+  return result;
+}
+
+void CommunicatorImpl::drive(const bool& done) {
+  Spinner spinner(plane_.local->crowded() ? std::chrono::microseconds(0) : kSpin, kYields);
+  while (!done) {
+    if (lane_->poll()) {
+      spinner.restart();
+    } else if (!spinner.again()) {
+      plane_.local->look_for_losses();
+      lane_->slots().sleep(kSleep, [&] { return lane_->poll(); });
+    }
+  }
+}
+
+base::Result<std::shared_ptr<std::byte>> CommunicatorImpl::allocate(std::size_t bytes) {
+  const std::string key = "alloc/" + std::to_string(id_) + "/" + std::to_string(allocations_++);
+  auto segment = plane_.local->segment(key, bytes, base::Deadline::after(std::chrono::minutes(1)));
+  if (!segment) return base::fail(segment.error());
+  auto owner = std::make_shared<Segment>(std::move(*segment));
+  return std::shared_ptr<std::byte>(owner, owner->part(plane_.local->rank()).data());
+}
+
+base::Result<std::shared_ptr<CommunicatorImpl>> make_communicator(DataPlane plane, int id,
+                                                                  Pump& pump,
+                                                                  base::Deadline deadline) {
+  const auto wake = plane.transport ? Slots::Wake::kDoorbell : Slots::Wake::kFutex;
+  auto lane = Lane::open(plane, id + 1, wake, true, deadline);  // lane 0 is the backend's
+  if (!lane) return base::fail(lane.error());
+  return std::make_shared<CommunicatorImpl>(std::move(plane), id, pump, std::move(*lane));
+}
+
+}  // namespace runtime
+
+using runtime::OpKind;
+using runtime::raise;
+using runtime::refuse;
+using runtime::check;
+using runtime::lend;
+using runtime::value_or_raise;
+using runtime::Work;
+
+int Communicator::rank() const { return impl_->rank(); }
+int Communicator::size() const { return impl_->size(); }
+std::string Communicator::algorithm() const { return impl_->algorithm(); }
+
+void Communicator::allreduce(const TensorView& inout, ReduceOp op) { allreduce(inout, inout, op); }
+
+void Communicator::allreduce(const TensorView& in, const TensorView& out, ReduceOp op) {
+  check(OpKind::kAllreduce, in);
+  check(OpKind::kAllreduce, out);
+  if (in.dtype != out.dtype || in.count() != out.count()) {
+    refuse(OpKind::kAllreduce, "input and output differ in type or count");
+  }
+  if (auto fine = runtime::check_reduction(in.dtype, op); !fine) raise(fine.error());
+  if (in.count() == 0) return;
+  Work work = impl_->take_work();
+  work.kind = OpKind::kAllreduce;
+  work.dtype = in.dtype;
+  work.reduce = op;
+  work.bytes = in.bytes();
+  lend(work.inputs, {0, work.bytes}, in.data);
+  lend(work.outputs, {0, work.bytes}, out.data);
+  value_or_raise(impl_->run(std::move(work)));
+}
+
+void Communicator::broadcast(const TensorView& inout, int root) {
+  check(OpKind::kBroadcast, inout);
+  if (root < 0 || root >= size()) {
+    refuse(OpKind::kBroadcast, "root " + std::to_string(root) + " is not a rank");
+  }
+  if (inout.count() == 0) return;
+  Work work = impl_->take_work();
+  work.kind = OpKind::kBroadcast;
+  work.dtype = inout.dtype;
+  work.root = root;
+  work.bytes = inout.bytes();
+  lend(rank() == root ? work.inputs : work.outputs, {0, work.bytes}, inout.data);
+  value_or_raise(impl_->run(std::move(work)));
+}
+
+void Communicator::allgather(const TensorView& in, const TensorView& out,
+                             const GatherCounts& counts) {
+  check(OpKind::kAllgather, in);
+  check(OpKind::kAllgather, out);
+  const auto& elements = counts.elements;
+  if (elements.size() != static_cast<std::size_t>(size())) {
+    refuse(OpKind::kAllgather, "counts names " + std::to_string(elements.size()) + " ranks of " +
+                                   std::to_string(size()));
+  }
+  if (in.dtype != out.dtype || in.count() != elements[rank()] ||
+      out.count() != std::accumulate(elements.begin(), elements.end(), std::int64_t{0})) {
+    refuse(OpKind::kAllgather, "input or output do not have the type and size that counts says");
+  }
+  Work work = impl_->take_work();
+  work.kind = OpKind::kAllgather;
+  work.dtype = in.dtype;
+  for (int r = 0; r < size(); ++r) {
+    const std::size_t end =
+        work.bytes + static_cast<std::size_t>(elements[r]) * size_of(in.dtype);
+    if (end > work.bytes) work.blocks.push_back({{work.bytes, end}, r});
+    if (r == rank()) lend(work.inputs, {work.bytes, end}, in.data);
+    work.bytes = end;
+  }
+  if (work.bytes == 0) return;
+  lend(work.outputs, {0, work.bytes}, out.data);
+  value_or_raise(impl_->run(std::move(work)));
+}
+
+void Communicator::barrier() {
+  Work work = impl_->take_work();
+  work.kind = OpKind::kBarrier;
+  value_or_raise(impl_->run(std::move(work)));
+}
+
+Buffer Communicator::alloc(std::size_t bytes) {
+  Buffer buffer;
+  auto memory = value_or_raise(impl_->allocate(bytes));
+  buffer.data_ = memory.get();
+  buffer.size_ = bytes;
+  buffer.owner_ = std::move(memory);
+  return buffer;
+}
+
+}  // namespace hv
