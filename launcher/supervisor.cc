@@ -56,7 +56,7 @@ class Supervisor : private rendezvous::ServerEvents {
       : io_(io),
         job_(std::move(job)),
         secret_(rendezvous::Secret::random()),
-        name_(secret_.derive("job name").hex().substr(0, 8)),
+        name_(rendezvous::Secret::random().hex().substr(0, 8)),
         state_(job_.plan, {job_.spec.start_timeout, job_.spec.grace, job_.spec.lost_after},
                Clock::now()),
         hosts_(job_.plan.hosts.size()),

@@ -3,7 +3,7 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/params.h>
-#include <openssl/rand.h>
+#include <sys/random.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -21,7 +21,7 @@ using Mac = std::array<std::byte, 32>;
 // cryptography is no choice.
 void must(bool ok, const char* what) {
   if (ok) return;
-  std::fprintf(stderr, "hvrun: libcrypto failed: %s\n", what);
+  std::fprintf(stderr, "hvrun: cryptography failed: %s\n", what);
   std::abort();
 }
 
@@ -44,8 +44,12 @@ const unsigned char* raw(const std::byte* bytes) {
 }
 unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
 
+// The kernel's generator: libcrypto's own would first load all its algorithms, some milliseconds in
+// hvrun and again in the agent of a local job, which needs nothing else of it.
 void fill_random(std::span<std::byte> bytes) {
-  must(RAND_bytes_ex(context(), raw(bytes.data()), bytes.size(), 256) == 1, "RAND_bytes_ex");
+  // Up to 256 bytes come whole and cannot be interrupted.
+  must(::getrandom(bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()),
+       "getrandom");
 }
 
 Mac hmac(base::ByteSpan key, std::string_view label, base::ByteSpan data) {

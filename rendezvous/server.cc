@@ -34,7 +34,7 @@ class Core : public LinkOwner, public std::enable_shared_from_this<Core> {
        const Server::Options& options)
       : io_(io),
         job_(job),
-        rank_secret_(job.derive("ranks")),
+        rank_secret_(Secret::random()),
         events_(&events),
         state_(build_id()),
         timer_(io),
