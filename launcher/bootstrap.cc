@@ -14,7 +14,8 @@ constexpr std::string_view kNote = "@hvrun@ ";
 // POSIX sh. The last exec goes through the open descriptor, after the file is deleted.
 constexpr std::string_view kScript =
     "{ agent=%PATH%; build=%BUILD%; size=%SIZE%; name=%NAME%; "
-    "if [ -x \"$agent\" ] && [ \"$(\"$agent\" --build-id </dev/null 2>/dev/null)\" = \"$build\" ]; "
+    "if [ -x \"$agent\" ] && [ \"$(\"$agent\" --version </dev/null 2>/dev/null)\" = \"hvagent "
+    "$build\" ]; "
     "then exec \"$agent\"; fi; "
     "umask 077; why=; "
     "for place in \"$XDG_RUNTIME_DIR\" /tmp \"$TMPDIR\" /var/tmp /dev/shm \"$HOME/.cache\" "

@@ -2,17 +2,18 @@
 
 #include "launcher/command_spawner.h"
 #include "launcher/local_spawner.h"
+#include "launcher/ssh_spawner.h"
 
 namespace hv::launcher {
 
 namespace {
 
-std::vector<std::string> ssh_command(const JobSpec& spec) {
-  std::vector<std::string> command = {"ssh", "-oBatchMode=yes", "-oConnectTimeout=10"};
-  if (!spec.ssh_identity_file.empty()) command.push_back("-i" + spec.ssh_identity_file);
-  if (spec.ssh_port != 0) command.push_back("-p" + std::to_string(spec.ssh_port));
-  for (const auto& option : spec.ssh_options) command.push_back("-o" + option);
-  return command;
+SshOptions make_ssh_options(const JobSpec& spec, AgentProgram program) {
+  SshOptions options;
+  options.flags = {spec.ssh_identity_file, spec.ssh_port, spec.ssh_options};
+  options.program = std::move(program);
+  options.start_timeout = spec.start_timeout;
+  return options;
 }
 
 }  // namespace
@@ -31,8 +32,11 @@ base::Result<std::vector<SpawnGroup>> make_spawn_groups(boost::asio::io_context&
   if (!remote.empty()) {
     auto program = find_agent_program();
     if (!program) return base::fail(program.error());
-    CommandOptions options{ssh_command(spec), *program, spec.start_timeout, 32};
-    groups.push_back({make_command_spawner(io, std::move(options)), std::move(remote)});
+    groups.push_back(
+        {spec.launch_agent.empty()
+             ? make_ssh_spawner(io, make_ssh_options(spec, *program))
+             : make_command_spawner(io, {spec.launch_agent, *program, spec.start_timeout, 32}),
+         std::move(remote)});
   }
   return groups;
 }

@@ -29,6 +29,7 @@ struct Flags {
   int ssh_port = 0;
   std::string identity;
   std::vector<std::string> ssh_options;
+  std::string launch_agent;
   std::vector<std::string> exports;
   bool no_env = false;
   std::string wdir;
@@ -114,6 +115,9 @@ void add_options(CLI::App& app, Flags& flags) {
   option(kWay, "-i,--ssh-identity-file", flags.identity, "FILE", "Private key for ssh");
   option(kWay, "--ssh-option", flags.ssh_options, "OPT", "Further option, as after ssh -o")
       ->take_all();
+  option(kWay, "--launch-agent", flags.launch_agent, "CMD",
+         "Instead of ssh: any program that runs 'CMD host command' there, such as a script "
+         "around kubectl exec");
   option(kWay, "--port-range", flags.port_range, "LOW-HIGH",
          "Ports that hvrun and ranks listen on");
   option(kWay, "--advertise-addr", flags.advertise, "ADDR",
@@ -303,6 +307,9 @@ Result<CommandLine> make_line(const Flags& flags, const std::vector<std::string>
   spec.ssh_port = flags.ssh_port;
   spec.ssh_identity_file = flags.identity;
   spec.ssh_options = flags.ssh_options;
+  for (auto word : base::split(flags.launch_agent, ' ')) {
+    if (!word.empty()) spec.launch_agent.emplace_back(word);
+  }
   spec.prefix = flags.no_prefix ? "none" : flags.prefix;
   spec.start_timeout = millis(flags.start_timeout);
   spec.grace = millis(flags.grace);
