@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/raise.h"
+
 namespace hv::runtime {
 namespace {
 
@@ -49,10 +51,6 @@ std::string first_difference(const std::vector<std::string>& zero,
 
 }  // namespace
 
-void throw_error(const base::Error& error) {
-  throw hv::Error(static_cast<ErrorCode>(error.code), base::describe(error));
-}
-
 base::Bytes broadcast_bytes(World& world, const std::string& name, base::Bytes bytes, int root) {
   std::uint64_t size = bytes.size();
   world.broadcast(name + ".size", view(&size, {1}), root).wait();
@@ -84,7 +82,7 @@ base::Bytes broadcast_result(World& world, const std::string& name,
   error.text = reader.text();
   error.origin = reader.text();
   error.sys = reader.get<int>();
-  throw_error(error);
+  raise(error);
 }
 
 void check_same_on_all_ranks(World& world, const std::string& name,

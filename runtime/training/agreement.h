@@ -13,8 +13,6 @@
 
 namespace hv::runtime {
 
-[[noreturn]] void throw_error(const base::Error& error);
-
 // The root's bytes, on every rank.
 base::Bytes broadcast_bytes(World& world, const std::string& name, base::Bytes bytes, int root);
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
@@ -48,7 +49,7 @@ class DistributedOptimizer::Impl {
   void take(Slot& slot);
   void start(Slot& slot);
   void start_count();
-  double unscaled_to_mean();
+  double divisor();
   void start_the_rest();
   void wait_for_pending();
   void finish(Slot& slot);
@@ -178,7 +179,7 @@ void DistributedOptimizer::Impl::take(Slot& slot) {
   } else if (nothing) {
     runtime::fill_zero(gradient);
   } else if (weight != 1.0) {
-    runtime::scale(gradient, weight);
+    runtime::multiply(gradient, weight);
   }
 }
 
@@ -192,7 +193,7 @@ void DistributedOptimizer::Impl::start(Slot& slot) {
     return;
   }
   // Sums over samples may exceed what 16 bits hold; the share of a mean does not.
-  runtime::compress(slot.local(), unscaled_to_mean(), options_.compression, slot.half);
+  runtime::compress(slot.local(), divisor(), options_.compression, slot.half);
   TensorView sent{slot.half.data(), DType::kFloat16, gradient.shape, -1};
   if (options_.compression == Compression::kBFloat16) sent.dtype = DType::kBFloat16;
   slot.pending = world_.allreduce(name, sent, how);
@@ -207,12 +208,12 @@ void DistributedOptimizer::Impl::start_count() {
                             {.op = ReduceOp::kSum});
 }
 
-// What turns the sum over ranks into the global gradient.
-double DistributedOptimizer::Impl::unscaled_to_mean() {
+// What turns the sum over ranks into the global gradient. Without samples anywhere the sum is 0.
+double DistributedOptimizer::Impl::divisor() {
   if (!by_samples()) return 1.0;
   Handle count = *count_;
   count.wait();
-  return global_samples_ == 0 ? 0.0 : 1.0 / static_cast<double>(global_samples_);
+  return static_cast<double>(std::max<std::int64_t>(global_samples_, 1));
 }
 
 void DistributedOptimizer::Impl::synchronize() {
@@ -262,8 +263,8 @@ void DistributedOptimizer::Impl::finish(Slot& slot) {
   const auto& gradient = slot.parameter.gradient;
   if (options_.compression != Compression::kNone) {
     runtime::decompress(slot.half, options_.compression, gradient);
-  } else if (const double factor = unscaled_to_mean(); factor != 1.0) {
-    runtime::scale(gradient, factor);
+  } else if (const double by = divisor(); by != 1.0) {
+    runtime::divide(gradient, by);
   }
 }
 

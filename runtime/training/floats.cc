@@ -32,10 +32,17 @@ void fill_zero(const TensorView& tensor) {
   });
 }
 
-void scale(const TensorView& tensor, double factor) {
+void multiply(const TensorView& tensor, double factor) {
   with_type_of(tensor, [&]<class T>(T) {
     const auto by = static_cast<T>(factor);
     for (T& value : elements<T>(tensor)) value *= by;
+  });
+}
+
+void divide(const TensorView& tensor, double divisor) {
+  with_type_of(tensor, [&]<class T>(T) {
+    const auto by = static_cast<T>(divisor);
+    for (T& value : elements<T>(tensor)) value /= by;
   });
 }
 
@@ -47,13 +54,13 @@ void add_scaled(const TensorView& sum, const TensorView& term, double factor) {
   });
 }
 
-void compress(const TensorView& from, double factor, Compression kind,
+void compress(const TensorView& from, double divisor, Compression kind,
               std::span<std::uint16_t> into) {
   with_type_of(from, [&]<class T>(T) {
-    const auto by = static_cast<T>(factor);
+    const auto by = static_cast<T>(divisor);
     auto next = into.begin();
     for (const T& value : elements<T>(from)) {
-      *next++ = to_half(static_cast<float>(by * value), kind);
+      *next++ = to_half(static_cast<float>(value / by), kind);
     }
   });
 }

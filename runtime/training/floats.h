@@ -36,11 +36,12 @@ struct OwnedTensor {
 OwnedTensor zeros_like(const TensorView& tensor);
 
 void fill_zero(const TensorView& tensor);
-void scale(const TensorView& tensor, double factor);
+void multiply(const TensorView& tensor, double factor);
+void divide(const TensorView& tensor, double divisor);  // exact where the quotient is
 void add_scaled(const TensorView& sum, const TensorView& term, double factor);
 
-// 16-bit storage of `from` times factor, and back. `kind` is not kNone.
-void compress(const TensorView& from, double factor, Compression kind,
+// 16-bit storage of `from` over divisor, and back. `kind` is not kNone.
+void compress(const TensorView& from, double divisor, Compression kind,
               std::span<std::uint16_t> into);
 void decompress(std::span<const std::uint16_t> from, Compression kind, const TensorView& into);
 

@@ -17,7 +17,7 @@ namespace hv::test {
 struct InprocOptions {
   int size = 2;
   int per_host = 64;  // ranks on each pretend host
-  runtime::Knobs knobs;
+  runtime::Knobs knobs = {};
 };
 
 // One world per rank, made at once. The store of each rank can end the epoch for all.

@@ -15,9 +15,10 @@ namespace hv {
 
 // What is saved beside the tensors.
 struct TrainingState {
-  std::int64_t epoch = 0;                    // finished epochs
-  std::int64_t step = 0;                     // finished steps
-  std::map<std::string, std::string> notes;  // anything else, for example seed and global batch
+  std::int64_t epoch = 0;  // finished epochs
+  std::int64_t step = 0;   // finished steps
+  std::map<std::string, std::string> notes =
+      {};  // anything else, for example seed and global batch
 };
 
 // The checkpoints of one training in one directory, "checkpoint-<number>.hvc", the highest number
