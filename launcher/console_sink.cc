@@ -8,6 +8,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
 #include <map>
+#include <optional>
 
 #include "launcher/output.h"
 #include "rendezvous/base/log.h"
@@ -50,6 +51,8 @@ class Console {
     queue_.clear();
     written_ = 0;
   }
+
+  std::optional<std::pair<int, Stream>> line_left_open_by;
 
  private:
   void write_some() {
@@ -120,7 +123,7 @@ class ConsoleSink : public Sink {
       if (bytes.empty()) return;
       place = printers_.emplace(std::pair(rank, stream), prefix_of_(rank, stream)).first;
     }
-    console(stream).write(place->second.add(bytes, eof));
+    show(console(stream), place->first, place->second.add(bytes, eof));
     if (eof) printers_.erase(place);
   }
 
@@ -132,10 +135,22 @@ class ConsoleSink : public Sink {
   }
 
  private:
+  using Source = std::pair<int, Stream>;
+
   Console& console(Stream stream) { return stream == Stream::kStdout ? out_ : err_; }
 
+  // A line that its rank has left open is ended before another rank's begins.
+  void show(Console& console, const Source& source, Bytes bytes) {
+    if (bytes.empty()) return;
+    auto& open = console.line_left_open_by;
+    if (open && *open != source) console.write(base::to_bytes("\n"));
+    auto last = static_cast<char>(bytes.back());
+    open = last == '\n' || last == '\r' ? std::nullopt : std::optional(source);
+    console.write(std::move(bytes));
+  }
+
   std::function<std::string(int, Stream)> prefix_of_;
-  std::map<std::pair<int, Stream>, LinePrinter> printers_;
+  std::map<Source, LinePrinter> printers_;
   Console out_, err_;
 };
 

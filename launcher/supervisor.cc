@@ -291,7 +291,10 @@ class Supervisor : private rendezvous::ServerEvents {
         return send_all(rendezvous::SignalRanks{SIGCONT, true});
       default:
         if (state_.phase() == Phase::kDone) return io_.stop();  // a terminal that takes no more
-        if (state_.phase() == Phase::kEnding) console_->discard();
+        if (state_.phase() == Phase::kEnding) {
+          console_->discard();
+          on_drained();
+        }
         return feed({.kind = EventKind::kInterrupt, .signal = signal});
     }
   }
