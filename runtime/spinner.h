@@ -1,10 +1,10 @@
-// Spinner: how long a waiting thread stays awake: spins where there is a core for it, then yields,
-// then says that it is time to sleep.
+// Spinner: how long a waiting thread stays awake: looks again and again, then lets others run in
+// between, then says that it is time to sleep.
 #pragma once
 
 #include <sched.h>
 
-#include <cstdint>
+#include <algorithm>
 
 #include "rendezvous/base/deadline.h"
 
@@ -12,34 +12,40 @@ namespace hv::runtime {
 
 class Spinner {
  public:
-  Spinner(base::Clock::duration spin, int yields) : spin_(spin), yields_(yields) { restart(); }
+  // Without time it only lets others run, a few times.
+  Spinner(base::Clock::duration time, int yields)
+      : time_(time), alone_(std::min<base::Clock::duration>(time, kAlone)), yields_(yields) {}
 
   void restart() {
-    spinning_ = spin_.count() > 0;
     turns_ = 0;
     yielded_ = 0;
+    waited_ = {};
   }
-  // False when it is time to sleep.
-  bool again() {
-    if (spinning_) {
-      if (turns_++ == 0) until_ = base::Clock::now() + spin_;
+
+  bool again() {  // false: sleep
+    if (time_.count() > 0) {
       // The clock costs as much as a round, so it is looked at now and then.
-      if (turns_ % 8 != 0 || base::Clock::now() < until_) return true;
-      spinning_ = false;
+      if (turns_++ % 8 == 0) {
+        const auto now = base::Clock::now();
+        if (turns_ == 1) since_ = now;
+        waited_ = now - since_;
+      }
+      if (waited_ < alone_) return true;
     }
-    if (yielded_ == yields_) return false;
+    if (waited_ >= time_ && yielded_ >= yields_) return false;
     ++yielded_;
-    ::sched_yield();
+    ::sched_yield();  // the rank that we wait for may share our core after all
     return true;
   }
 
  private:
-  base::Clock::duration spin_;
+  static constexpr std::chrono::microseconds kAlone{5};
+  base::Clock::duration time_, alone_;
+  base::Clock::duration waited_{};
+  base::Clock::time_point since_;
   int yields_;
-  bool spinning_ = false;
-  std::uint32_t turns_ = 0;
+  unsigned turns_ = 0;
   int yielded_ = 0;
-  base::Clock::time_point until_;
 };
 
 }  // namespace hv::runtime
