@@ -163,7 +163,9 @@ bool Engine::round() {
   while (auto agreed = parts_.negotiator->next()) start_agreed(std::move(*agreed));
   if (!parts_.negotiator->left().empty()) moved = end_waiting() || moved;
   for (auto& backend : parts_.backends) moved = backend->progress() || moved;
-  if (const base::Error* lost = parts_.plane.local->failure()) suspect(*lost);
+  // A rank that has shut down may go as it likes.
+  const base::Error* lost = parts_.plane.local->failure();
+  if (lost && parts_.negotiator->left().empty()) suspect(*lost);
   if (suspicion_) moved = follow_suspicion() || moved;
   return moved;
 }

@@ -69,7 +69,7 @@ base::Result<bool> Negotiator::progress(bool may_decide) {
   if (combiner_ && !combiner_->empty()) above_->link->send(encode(combiner_->take()));
   if (coordinator_ && may_decide && coordinator_->has_news()) {
     Decisions decisions = coordinator_->decide();
-    broadcast(encode(decisions));
+    if (!below_.empty()) broadcast(encode(decisions));
     if (auto ok = apply(std::move(decisions)); !ok) return base::fail(ok.error());
     *moved = true;
   }

@@ -12,7 +12,7 @@
 #include "rendezvous/client.h"
 #include "runtime/world.h"
 
-namespace hv::test {
+namespace hv::tests {
 
 struct InprocOptions {
   int size = 2;
@@ -76,4 +76,4 @@ inline void run_ranks(const InprocOptions& options, const std::function<void(Wor
   }
 }
 
-}  // namespace hv::test
+}  // namespace hv::tests

@@ -12,8 +12,8 @@
 namespace hv {
 namespace {
 
-using test::InprocOptions;
-using test::run_ranks;
+using tests::InprocOptions;
+using tests::run_ranks;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -140,7 +140,7 @@ TEST_P(WorldTest, ARankThatLeavesIsNamedToThoseWhoWait) {
 }
 
 TEST_P(WorldTest, TheFirstCauseEndsEverythingPendingAndLater) {
-  auto made = test::make_inproc_worlds(options());
+  auto made = tests::make_inproc_worlds(options());
   std::vector<float> data{1};
   Handle pending;
   if (GetParam().first > 1) pending = made.worlds[0].allreduce("never", view(data));
@@ -199,7 +199,7 @@ TEST(World, WhatIsWrongAtTheCallIsAnErrorAtTheCall) {
 }
 
 TEST(World, ANameMayBePendingOnce) {
-  auto made = test::make_inproc_worlds({2, 2, {}});
+  auto made = tests::make_inproc_worlds({2, 2, {}});
   std::vector<float> a{1}, b{2};
   auto first = made.worlds[0].allreduce("x", view(a), {.op = ReduceOp::kSum});
   const Error error = error_of([&] { made.worlds[0].allreduce("x", view(b)); });

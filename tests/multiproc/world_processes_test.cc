@@ -1,0 +1,409 @@
+// Worlds of real processes: memory shared through memfds, TCP between pretend hosts.
+#include <dirent.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <map>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "hv/hv.h"
+#include "rendezvous/base/deadline.h"
+#include "tests/support/rank_job.h"
+
+namespace hv::tests {
+namespace {
+
+using base::Clock;
+using ::testing::Each;
+using ::testing::HasSubstr;
+
+// A check inside a rank: its text comes back with the rank's output.
+#define CHECK_RANK(condition)                                               \
+  do {                                                                      \
+    if (!(condition)) {                                                     \
+      std::printf("%s:%d: not true: %s\n", __FILE__, __LINE__, #condition); \
+      return 1;                                                             \
+    }                                                                       \
+  } while (false)
+
+template <class Call>
+std::string error_text(ErrorCode code, Call call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    if (error.code() == code) return error.what();
+    return std::string("another kind of error: ") + error.what();
+  }
+  return "no error";
+}
+bool contains(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return true;
+  std::printf("'%s' does not contain '%s'\n", text.c_str(), part.c_str());
+  return false;
+}
+
+template <class T>
+bool sums_are_exact(World& world, std::int64_t count, double scale) {
+  const int n = world.size();
+  std::vector<T> data(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i) data[i] = static_cast<T>(i % 5 + world.rank());
+  world.allreduce("sum", view(data), {.op = ReduceOp::kSum, .prescale = scale}).wait();
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (data[i] != static_cast<T>(scale * static_cast<double>(i % 5 * n + n * (n - 1) / 2))) {
+      std::printf("element %ld of %ld is wrong\n", static_cast<long>(i), static_cast<long>(count));
+      return false;
+    }
+  }
+  return true;
+}
+
+HV_RANK_PROGRAM(collectives) {
+  World world = join_job();
+  const int n = world.size();
+  for (std::int64_t count : {0, 1, 7, 4095, 4096, 4097, 1 << 20}) {
+    CHECK_RANK(sums_are_exact<float>(world, count, 1));
+    CHECK_RANK(sums_are_exact<double>(world, count, 0.5));
+    CHECK_RANK(sums_are_exact<std::int8_t>(world, count, 1));
+    CHECK_RANK(sums_are_exact<std::uint64_t>(world, count, 1));
+    std::vector<std::int32_t> moved(static_cast<std::size_t>(count), world.rank());
+    world.broadcast("cast", view(moved), n / 2).wait();
+    CHECK_RANK(std::all_of(moved.begin(), moved.end(), [&](int v) { return v == n / 2; }));
+    const std::int64_t mine = world.rank() % 2 ? 0 : count + world.rank();
+    std::vector<std::int16_t> rows(static_cast<std::size_t>(mine),
+                                   static_cast<std::int16_t>(world.rank()));
+    auto gather = world.allgather("gather", view(rows));
+    gather.wait();
+    const auto* value = static_cast<const std::int16_t*>(gather.output().data);
+    for (int rank = 0; rank < n; ++rank) {
+      const std::int64_t theirs = rank % 2 ? 0 : count + rank;
+      CHECK_RANK(gather.rows().at(rank) == theirs);
+      for (std::int64_t i = 0; i < theirs; ++i) CHECK_RANK(*value++ == rank);
+    }
+    world.barrier().wait();
+  }
+  return 0;
+}
+
+HV_RANK_PROGRAM(random_order) {
+  World world = join_job();
+  constexpr int kTensors = 500, kThreads = 3;
+  const int n = world.size();
+  for (int step = 0; step < 3; ++step) {
+    std::vector<std::thread> threads;
+    std::atomic<int> wrong{0};
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] {
+        std::vector<int> order;
+        for (int i = t; i < kTensors; i += kThreads) order.push_back(i);
+        std::mt19937 random(static_cast<unsigned>(world.rank() * 100 + t * 10 + step));
+        std::shuffle(order.begin(), order.end(), random);
+        std::map<int, std::pair<std::vector<float>, Handle>> pending;
+        for (int i : order) {
+          auto& [data, handle] = pending[i];
+          data.assign(static_cast<std::size_t>(i * 7 % 300 + 1),
+                      static_cast<float>(i + world.rank()));
+          handle = world.allreduce("t" + std::to_string(i), view(data), {.op = ReduceOp::kSum});
+        }
+        for (auto& [i, one] : pending) {
+          one.second.wait();
+          for (float value : one.first)
+            wrong += value != static_cast<float>(i * n + n * (n - 1) / 2);
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    CHECK_RANK(wrong == 0);
+  }
+  return 0;
+}
+
+HV_RANK_PROGRAM(mismatches) {
+  World world = join_job();
+  const bool last = world.rank() == world.size() - 1;
+  const std::string last_rank = "on rank " + std::to_string(world.size() - 1);
+  std::vector<float> data(4);
+  std::vector<double> doubles(4);
+  const auto differs = [&](auto call, const char* field) {
+    const auto start = Clock::now();
+    const std::string text = error_text(ErrorCode::kMismatch, [&] { call().wait(); });
+    return contains(text, "'w'") && contains(text, field) && contains(text, last_rank) &&
+           Clock::now() - start < std::chrono::seconds(1);
+  };
+  world.barrier().wait();
+  CHECK_RANK(
+      differs([&] { return world.allreduce("w", view(data.data(), {last ? 2 : 4})); }, "shape"));
+  CHECK_RANK(
+      differs([&] { return world.allreduce("w", last ? view(doubles) : view(data)); }, "type"));
+  CHECK_RANK(differs(
+      [&] {
+        return world.allreduce("w", view(data), {.op = last ? ReduceOp::kMax : ReduceOp::kSum});
+      },
+      "reduction"));
+  CHECK_RANK(
+      differs([&] { return world.allreduce("w", view(data), {.prescale = last ? 2.0 : 1.0}); },
+              "prescale"));
+  CHECK_RANK(
+      differs([&] { return world.allreduce("w", view(data), {.postscale = last ? 2.0 : 1.0}); },
+              "postscale"));
+  CHECK_RANK(differs([&] { return world.broadcast("w", view(data), last ? 1 : 0); }, "root"));
+  CHECK_RANK(differs(
+      [&] { return last ? world.allgather("w", view(data)) : world.allreduce("w", view(data)); },
+      "operation"));
+  CHECK_RANK(differs(
+      [&] {
+        return world.allgather("w", view(data.data(), last ? Shape{2, 2} : Shape{4}));
+      },
+      "shape"));
+  CHECK_RANK(sums_are_exact<float>(world, 100, 1));
+  return 0;
+}
+
+HV_RANK_PROGRAM(work_until_failure) {
+  World world = join_job();
+  std::vector<float> data(1 << 20, 1);
+  const std::string text = error_text(ErrorCode::kPeerLost, [&] {
+    for (int step = 0;; ++step) {
+      auto large = world.allreduce("large", view(data), {.op = ReduceOp::kMax});
+      std::vector<float> one{1};
+      world.allreduce("small", view(one)).wait();
+      large.wait();
+      if (step == 20) std::printf("working\n");
+    }
+  });
+  const auto now =
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch());
+  std::printf("ended at %lld: %s\n", static_cast<long long>(now.count()), text.c_str());
+  const std::string later = error_text(ErrorCode::kPeerLost, [&] { world.barrier(); });
+  CHECK_RANK(later == text);
+  return 0;
+}
+
+HV_RANK_PROGRAM(leave_early) {
+  World world = join_job();
+  world.barrier().wait();
+  if (world.rank() == 1) return 0;
+  std::vector<float> one{1};
+  const auto start = Clock::now();
+  const std::string text =
+      error_text(ErrorCode::kPeerLost, [&] { world.allreduce("more", view(one)).wait(); });
+  CHECK_RANK(contains(text, "rank 1 on h"));
+  CHECK_RANK(contains(text, "shut down"));
+  CHECK_RANK(Clock::now() - start < std::chrono::seconds(2));
+  return 0;
+}
+
+HV_RANK_PROGRAM(quit_rudely) {
+  World world = join_job();
+  world.barrier().wait();
+  if (world.rank() == 1) _exit(0);
+  return contains(error_text(ErrorCode::kPeerLost,
+                             [&] {
+                               std::vector<float> one{1};
+                               world.allreduce("more", view(one)).wait();
+                             }),
+                  "rank 1")
+             ? 0
+             : 1;
+}
+
+int entries(const char* folder) {
+  int count = 0;
+  DIR* dir = ::opendir(folder);
+  while (::readdir(dir)) ++count;
+  ::closedir(dir);
+  return count;
+}
+long resident_kib() {
+  std::ifstream statm("/proc/self/statm");
+  long pages = 0, resident = 0;
+  statm >> pages >> resident;
+  return resident * (::sysconf(_SC_PAGESIZE) / 1024);
+}
+
+HV_RANK_PROGRAM(cycles) {
+  int fds = 0, threads = 0;
+  long resident = 0;
+  for (int cycle = 0; cycle < 50; ++cycle) {
+    {
+      World world = join_job();
+      CHECK_RANK(sums_are_exact<float>(world, 5000, 1));
+      if (cycle % 2) world.shutdown();
+    }
+    if (cycle == 9) {
+      fds = entries("/proc/self/fd");
+      threads = entries("/proc/self/task");
+      resident = resident_kib();
+    }
+  }
+  CHECK_RANK(entries("/proc/self/fd") <= fds);
+  CHECK_RANK(entries("/proc/self/task") <= threads);
+  std::printf("resident %ld KiB after 10 cycles, %ld KiB after 50\n", resident, resident_kib());
+  CHECK_RANK(resident_kib() < resident + 4096);
+  return 0;
+}
+
+struct Activity {
+  long switches = 0;
+  long ticks = 0;
+};
+Activity activity() {  // of all threads but the caller's
+  Activity sum;
+  const std::string self = std::to_string(::gettid());
+  DIR* dir = ::opendir("/proc/self/task");
+  while (dirent* entry = ::readdir(dir)) {
+    const std::string id = entry->d_name;
+    if (id[0] == '.' || id == self) continue;
+    std::ifstream status("/proc/self/task/" + id + "/status");
+    for (std::string line; std::getline(status, line);) {
+      if (line.starts_with("voluntary_ctxt_switches:")) sum.switches += std::stol(line.substr(24));
+    }
+    std::ifstream stat("/proc/self/task/" + id + "/stat");
+    std::string all((std::istreambuf_iterator<char>(stat)), {});
+    std::istringstream fields(all.substr(all.rfind(')') + 2));
+    std::string skipped;
+    for (int i = 0; i < 11; ++i) fields >> skipped;
+    long user = 0, system = 0;
+    fields >> user >> system;
+    sum.ticks += user + system;
+  }
+  ::closedir(dir);
+  return sum;
+}
+
+HV_RANK_PROGRAM(idle) {
+  World world = join_job();
+  for (int i = 0; i < 100; ++i) CHECK_RANK(sums_are_exact<float>(world, 1000, 1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const Activity before = activity();
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  const Activity after = activity();
+  std::printf("%ld wake-ups and %ld ticks in 3 s\n", after.switches - before.switches,
+              after.ticks - before.ticks);
+  CHECK_RANK(after.switches == before.switches);
+  CHECK_RANK(after.ticks == before.ticks);
+  world.barrier().wait();
+  return 0;
+}
+
+HV_RANK_PROGRAM(latency) {
+  World world = join_job();
+  double best = 1e9;
+  std::vector<float> one{1};
+  for (int window = 0; window < 20; ++window) {
+    std::vector<double> times;
+    for (int i = 0; i < 1000; ++i) {
+      const auto start = Clock::now();
+      world.allreduce("x", view(one), {.op = ReduceOp::kMax}).wait();
+      times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
+    }
+    std::nth_element(times.begin(), times.begin() + 500, times.end());
+    best = std::min(best, times[500]);
+  }
+  std::printf("p50 of the best of 20 windows: %.1f us\n", best);
+  CHECK_RANK(best < 100);
+  return 0;
+}
+
+std::vector<std::vector<int>> shapes() {
+  std::vector<std::vector<int>> all;
+  for (int size = 1; size <= 8; ++size) all.push_back({size});
+  all.insert(all.end(), {{1, 1, 1}, {2, 2, 2}, {3, 1, 2}, {1, 3}, {4, 4}});
+  return all;
+}
+std::string shape_name(const ::testing::TestParamInfo<std::vector<int>>& hosts) {
+  std::string name;
+  for (int ranks : hosts.param) name += (name.empty() ? "" : "_") + std::to_string(ranks);
+  return name;
+}
+
+class WorldProcesses : public ::testing::TestWithParam<std::vector<int>> {
+ protected:
+  int size() const { return std::accumulate(GetParam().begin(), GetParam().end(), 0); }
+};
+
+TEST_P(WorldProcesses, EveryOperationIsExact) {
+  RankJob job({"collectives", GetParam(), {}});
+  EXPECT_THAT(job.wait_all(), Each(0));
+}
+
+TEST_P(WorldProcesses, RandomOrdersFromThreeThreads) {
+  RankJob job({"random_order", GetParam(), {}});
+  EXPECT_THAT(job.wait_all(), Each(0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Hosts, WorldProcesses, ::testing::ValuesIn(shapes()), shape_name);
+
+class SeveralProcesses : public WorldProcesses {};
+
+TEST_P(SeveralProcesses, EveryMismatchReachesEveryRank) {
+  RankJob job({"mismatches", GetParam(), {}});
+  EXPECT_THAT(job.wait_all(), Each(0));
+}
+
+TEST_P(SeveralProcesses, ARankThatLeavesIsNamed) {
+  RankJob job({"leave_early", GetParam(), {}});
+  EXPECT_THAT(job.wait_all(), Each(0));
+}
+
+TEST_P(SeveralProcesses, EndingWithoutShutdownIsALoss) {
+  RankJob job({"quit_rudely", GetParam(), {}});
+  EXPECT_THAT(job.wait_all(), Each(0));
+  EXPECT_TRUE(job.was_lost(1));
+}
+
+TEST_P(SeveralProcesses, AKilledRankIsNamedToAllWithinTwoSeconds) {
+  for (int victim : {0, size() - 1}) {
+    RankJob job({"work_until_failure", GetParam(), {}});
+    job.wait_for_output(victim, "working");
+    const auto killed =
+        std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now().time_since_epoch());
+    job.signal(victim, SIGKILL);
+    EXPECT_EQ(job.wait(victim), 128 + SIGKILL);
+    for (int rank = 0; rank < size(); ++rank) {
+      if (rank == victim) continue;
+      EXPECT_EQ(job.wait(rank), 0) << job.output(rank);
+      const std::string output = job.output(rank);
+      EXPECT_THAT(output, HasSubstr("rank " + std::to_string(victim)));
+      const auto at = output.find("ended at ");
+      ASSERT_NE(at, std::string::npos) << output;
+      EXPECT_LT(std::stoll(output.substr(at + 9)) - killed.count(), 2000) << output;
+    }
+  }
+}
+
+TEST_P(SeveralProcesses, FiftyWorldsLeaveNothingBehind) {
+  RankJob job({"cycles", GetParam(), {}});
+  EXPECT_THAT(job.wait_all(std::chrono::seconds(100)), Each(0));
+}
+
+TEST_P(SeveralProcesses, IdleRanksNeverWake) {
+  RankJob job({"idle", GetParam(), {}});
+  EXPECT_THAT(job.wait_all(), Each(0));
+}
+
+INSTANTIATE_TEST_SUITE_P(Hosts, SeveralProcesses,
+                         ::testing::Values(std::vector{2}, std::vector{4}, std::vector{1, 1},
+                                           std::vector{2, 2, 1}),
+                         shape_name);
+
+TEST(Latency, ASmallAllreduceTakesLessThanAHundredMicroseconds) {
+  RankJob job({"latency", {2}, {}});
+  EXPECT_THAT(job.wait_all(), Each(0));
+  std::printf("%s", job.output(0).c_str());
+}
+
+}  // namespace
+}  // namespace hv::tests
+
+int main(int argc, char** argv) {
+  hv::tests::run_as_rank(argc, argv);
+  ::testing::InitGoogleMock(&argc, argv);
+  return RUN_ALL_TESTS();
+}
