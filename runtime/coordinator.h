@@ -28,6 +28,7 @@ class Coordinator {
 
   base::Result<void> on_report(std::size_t speaker, const Report& report);
   bool has_news() const { return !ready_.empty() || !new_left_.empty(); }
+  bool someone_left() const { return someone_left_; }
   // Everything that is ready now, in batches; ranks that have left come last.
   Decisions decide();
 

@@ -84,13 +84,14 @@ base::Result<bool> Negotiator::progress(bool may_decide) {
 base::Result<bool> Negotiator::receive_reports() {
   bool moved = false;
   for (Peer& peer : below_) {
-    if (auto ok = move(peer); !ok) return base::fail(ok.error());
+    auto link = peer.link->progress();
     while (auto message = peer.link->receive()) {
       moved = true;
       auto report = decode_report(*message);
       if (!report) return base::fail(report.error());
       if (auto ok = on_report(peer, std::move(*report)); !ok) return base::fail(ok.error());
     }
+    if (!link && !is_over()) return base::fail(link.error());
   }
   return moved;
 }
@@ -113,7 +114,7 @@ base::Result<void> Negotiator::send_own_report() {
 }
 
 base::Result<bool> Negotiator::receive_decisions() {
-  if (auto ok = move(*above_); !ok) return base::fail(ok.error());
+  auto link = above_->link->progress();
   bool moved = false;
   while (auto message = above_->link->receive()) {
     moved = true;
@@ -122,6 +123,7 @@ base::Result<bool> Negotiator::receive_decisions() {
     if (!decisions) return base::fail(decisions.error());
     if (auto ok = apply(std::move(*decisions)); !ok) return base::fail(ok.error());
   }
+  if (!link && !is_over()) return base::fail(link.error());
   return moved;
 }
 
@@ -129,9 +131,9 @@ void Negotiator::broadcast(base::ByteSpan decisions) {
   for (Peer& peer : below_) peer.link->send(decisions);
 }
 
-base::Result<void> Negotiator::move(Peer& peer) {
-  auto ok = peer.link->progress();
-  return ok || !left_.empty() ? base::Result<void>() : ok;
+// Links end as ranks shut down, each as it likes; the last thing said on one was a goodbye.
+bool Negotiator::is_over() const {
+  return !left_.empty() || (coordinator_ && coordinator_->someone_left());
 }
 
 base::Result<void> Negotiator::apply(Decisions decisions) {

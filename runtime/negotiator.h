@@ -70,8 +70,7 @@ class Negotiator {
   void add_to_report(Name& name);
   void remove_waiting(Name& name);
   void broadcast(base::ByteSpan decisions);
-  base::Result<void> move(Peer& peer);
-  bool has_left(int rank) const;
+  bool is_over() const;
 
   const int rank_, size_;
   const bool leader_;

@@ -12,10 +12,10 @@
 namespace hv {
 namespace {
 
-using tests::InprocOptions;
-using tests::run_ranks;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using tests::InprocOptions;
+using tests::run_ranks;
 
 template <class Call>
 Error error_of(Call call) {
