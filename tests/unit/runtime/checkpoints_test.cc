@@ -12,7 +12,7 @@ namespace hv {
 namespace {
 
 namespace fs = std::filesystem;
-using test::run_ranks;
+using tests::run_ranks;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;

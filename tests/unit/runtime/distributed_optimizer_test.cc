@@ -14,7 +14,7 @@
 namespace hv {
 namespace {
 
-using test::run_ranks;
+using tests::run_ranks;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
