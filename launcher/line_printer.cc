@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "launcher/output.h"
 #include "rendezvous/base/text.h"
@@ -26,11 +27,10 @@ Bytes LinePrinter::add(ByteSpan bytes, bool eof) {
   Bytes shown;
   shown.reserve(held_.size() + bytes.size() + bytes.size() / 16 + prefix_.size());
   auto text = base::as_text(bytes);
-  if (after_cr_ && text.starts_with('\n')) {
+  if (!text.empty() && std::exchange(after_cr_, false) && text.front() == '\n') {
     append(shown, bytes.first(1));
     text.remove_prefix(1);
   }
-  if (!text.empty()) after_cr_ = false;
 
   auto show = [&](std::string_view piece) {
     if (!in_line_) append(shown, base::as_bytes(prefix_));

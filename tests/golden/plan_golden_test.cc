@@ -63,7 +63,7 @@ std::vector<std::string> names() {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PlanGolden, testing::ValuesIn(names()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace hv::launcher
