@@ -7,7 +7,7 @@ import tempfile
 import time
 import unittest
 
-from hvtest import TREE
+from hvtest import TREE, Done, binary
 
 LAB = os.path.join(TREE, "tests", "lab", "lab")
 
@@ -102,3 +102,30 @@ class LabTest(unittest.TestCase):
     def setUpClass(cls):
         cls.lab = Lab(cls.HOSTS)
         cls.addClassCleanup(cls.lab.down)
+
+    def hvrun(self, *args, program=None, timeout=60, **options):
+        """Runs hvrun on h0 to its end, in a folder that all hosts share; what it has left. Nothing of
+        the job may stay anywhere."""
+        options.setdefault("cwd", self.lab.dir)
+        start = time.monotonic()
+        process = self.lab.popen("h0", [program or binary("hvrun"), *map(str, args)], text=False,
+                                 **options)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            _, err = process.communicate()
+            self.fail(f"hvrun still runs after {timeout} s: {args}\n{err.decode()}")
+        done = Done(process.returncode, out, err, time.monotonic() - start)
+        self.expect_quiet(2)
+        return done
+
+    def expect_quiet(self, seconds, pattern=""):
+        """Within that time no process that matches is left on any living host."""
+        left = self.lab.wait_for_processes(pattern, 0, seconds)
+        for _, pid, _ in left:
+            try:
+                os.kill(pid, 9)
+            except ProcessLookupError:
+                pass
+        self.assertEqual(left, [], f"left running after {seconds} s")

@@ -18,6 +18,7 @@ def sshd_config(host, port, options=()):
         "Port": port, "HostKey": path(host, "hostkey"), "PidFile": path(host, f"sshd-{port}.pid"),
         "AuthorizedKeysFile": ".ssh/authorized_keys", "StrictModes": "no", "UsePAM": "no",
         "UseDNS": "no", "PermitRootLogin": "yes", "PasswordAuthentication": "no",
+        "KbdInteractiveAuthentication": "no",
         "AcceptEnv": "LAB_*", "Subsystem": "sftp internal-sftp"}
     settings.update(o.split("=", 1) for o in options)
     write(f"{host}/sshd-{port}.conf", "".join(f"{k} {v}\n" for k, v in settings.items()))
