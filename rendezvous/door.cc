@@ -41,7 +41,7 @@ Door::Door(asio::io_context& io, Limits limits, ServerHandshake::SecretFor secre
 void Door::open(std::vector<base::UniqueFd> sockets) {
   for (auto& socket : sockets) {
     listening_.push_back(std::make_shared<Descriptor>(io_, socket.release()));
-    asio::co_spawn(io_, accept_loop(listening_.back()), asio::detached);
+    asio::co_spawn(io_, accept_loop(shared_from_this(), listening_.back()), asio::detached);
   }
 }
 
@@ -54,9 +54,8 @@ void Door::close() {
   guests_.clear();
 }
 
-asio::awaitable<void> Door::accept_loop(std::shared_ptr<Descriptor> listening) {
-  auto self = shared_from_this();
-  while (!closed_) {
+asio::awaitable<void> Door::accept_loop(Self self, std::shared_ptr<Descriptor> listening) {
+  while (!self->closed_) {
     auto [error] = co_await listening->async_wait(Descriptor::wait_read, kAwait);
     if (error || closed_) co_return;
     bool out_of_resources = !accept_all(*listening);
@@ -77,8 +76,10 @@ bool Door::accept_all(Descriptor& listening) {
     auto guest = std::make_shared<Guest>(
         Guest{Descriptor(io_, fd), from_socket_address(address), Clock::now()});
     guests_.push_back(guest);
-    asio::co_spawn(io_, greet(guest), asio::detached);
-    if (!std::exchange(expiring_, true)) asio::co_spawn(io_, expire_guests(), asio::detached);
+    asio::co_spawn(io_, greet(shared_from_this(), guest), asio::detached);
+    if (!std::exchange(expiring_, true)) {
+      asio::co_spawn(io_, expire_guests(shared_from_this()), asio::detached);
+    }
   }
   return true;
 }
@@ -99,17 +100,15 @@ asio::awaitable<void> Door::make_room(bool needed) {
 Door::GuestPtr Door::who_must_go() const {
   auto now = Clock::now();
   for (const auto& guest : guests_) {
-    if (now - guest->since >= (guest->known_protocol ? kProofPatience : kHelloPatience))
-      return guest;
+    auto patience = guest->known_protocol ? kProofPatience : kHelloPatience;
+    if (now - guest->since >= patience) return guest;
   }
   return nullptr;
 }
 
-// One for all guests: they are in order of arrival and have the same time. Runs while there are
-// any.
-asio::awaitable<void> Door::expire_guests() {
-  auto self = shared_from_this();
-  while (!guests_.empty()) {
+// One for all guests, while there are any: they are in order of arrival and have the same time.
+asio::awaitable<void> Door::expire_guests(Self self) {
+  while (!self->guests_.empty()) {
     auto end = guests_.front()->since + limits_.handshake;
     if (Clock::now() >= end) {
       drop(guests_.front());
@@ -128,11 +127,10 @@ void Door::drop(const GuestPtr& guest) {
   guests_.remove(kept);
 }
 
-asio::awaitable<void> Door::greet(GuestPtr guest) {
-  auto self = shared_from_this();
+asio::awaitable<void> Door::greet(Self self, GuestPtr guest) {
   ServerHandshake handshake(secret_for_);
   auto stream = co_await shake_hands(*guest, handshake);
-  if (closed_) co_return;
+  if (self->closed_) co_return;
   guests_.remove(guest);
   if (stream) {
     on_peer_(handshake.purpose(), std::move(*stream), guest->remote);

@@ -46,11 +46,13 @@ class Door : public std::enable_shared_from_this<Door> {
     bool known_protocol = false;  // said a proper hello
   };
   using GuestPtr = std::shared_ptr<Guest>;
+  // Coroutines that are spawned hold us from the moment they are made, not from their first step.
+  using Self = std::shared_ptr<Door>;
 
-  boost::asio::awaitable<void> accept_loop(std::shared_ptr<Descriptor> listening);
+  boost::asio::awaitable<void> accept_loop(Self self, std::shared_ptr<Descriptor> listening);
   boost::asio::awaitable<void> make_room(bool needed);
-  boost::asio::awaitable<void> expire_guests();
-  boost::asio::awaitable<void> greet(GuestPtr guest);
+  boost::asio::awaitable<void> expire_guests(Self self);
+  boost::asio::awaitable<void> greet(Self self, GuestPtr guest);
   boost::asio::awaitable<base::Result<base::Bytes>> receive(Guest& guest, std::size_t size);
   boost::asio::awaitable<base::Result<FrameStream>> shake_hands(Guest& guest,
                                                                 ServerHandshake& handshake);

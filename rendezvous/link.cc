@@ -33,11 +33,12 @@ TcpLink::TcpLink(asio::io_context& io, std::weak_ptr<LinkOwner> owner, FrameStre
       descriptor_(io, stream_->in_fd()),
       remote_(to_string(remote)) {}
 
-void TcpLink::start() { asio::co_spawn(descriptor_.get_executor(), read_loop(), asio::detached); }
+void TcpLink::start() {
+  asio::co_spawn(descriptor_.get_executor(), read_loop(shared_from_this()), asio::detached);
+}
 
-asio::awaitable<void> TcpLink::read_loop() {
-  auto self = shared_from_this();
-  while (stream_ && !closing_) {
+asio::awaitable<void> TcpLink::read_loop(std::shared_ptr<TcpLink> self) {
+  while (self->stream_ && !closing_) {
     co_await descriptor_.async_wait(Descriptor::wait_read, asio::as_tuple(asio::use_awaitable));
     if (stream_ && !closing_) read();
   }

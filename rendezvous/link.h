@@ -56,7 +56,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   std::string remote() const override { return remote_; }
 
  private:
-  boost::asio::awaitable<void> read_loop();
+  boost::asio::awaitable<void> read_loop(std::shared_ptr<TcpLink> self);
   void read();
   void flush_soon();
   void flush();

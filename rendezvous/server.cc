@@ -99,7 +99,7 @@ class Core : public LinkOwner, public std::enable_shared_from_this<Core> {
   void on_from_rank(Peer& peer, const FromRank& from);
   void on_rank_frame(Peer& peer, Connection connection, const Frame& frame);
   void on_rank_closed(Peer& peer, Connection connection);
-  void refuse(Link& link);
+  void refuse(Link& link, const char* why);
   void forget_ranks(const Peer& peer);
   void apply(const StoreState::Effects& effects);
   void send(const StoreState::Send& send);
@@ -143,12 +143,16 @@ void Core::on_link_frame(Link& link, Frame frame) {
 void Core::on_agent_frame(Peer& peer, Frame frame) {
   if (!peer.greeted) {
     auto hello = decode<AgentHello>(frame.body);
-    if (frame.type != MsgType::kAgentHello || !hello) return refuse(*peer.link);
+    if (frame.type != MsgType::kAgentHello || !hello) {
+      return refuse(*peer.link, "it did not begin with an agent's hello");
+    }
     peer.greeted = true;
     events_->on_agent(peer.link, *hello);
   } else if (frame.type == MsgType::kFromRank) {
     auto from = decode<FromRank>(frame.body);
-    if (!from || from->connection == 0) return refuse(*peer.link);
+    if (!from || from->connection == 0) {
+      return refuse(*peer.link, "it passed on a frame that cannot be read");
+    }
     on_from_rank(peer, *from);
   } else {
     events_->on_frame(*peer.link, std::move(frame));
@@ -161,10 +165,10 @@ void Core::on_from_rank(Peer& peer, const FromRank& from) {
 }
 
 // An authenticated peer that breaks the protocol: another build, or a fault of ours.
-void Core::refuse(Link& link) {
+void Core::refuse(Link& link, const char* why) {
   auto kept = links_.at(&link).link;
   kept->abandon();
-  on_link_closed(*kept, {Code::kProtocol, kept->remote() + " broke the protocol"});
+  on_link_closed(*kept, {Code::kProtocol, kept->remote() + " broke the protocol: " + why});
 }
 
 void Core::on_link_closed(Link& link, const base::Error& why) {

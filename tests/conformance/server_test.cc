@@ -28,6 +28,18 @@ using base::Code;
 using base::Deadline;
 using testing::HasSubstr;
 
+// Spawned coroutines take their first step only when the context runs.
+TEST(Server, MayEndBeforeItsContextRuns) {
+  boost::asio::io_context io;
+  RecordedEvents events;
+  auto server = Server::open(io, Secret::random(), events, {});
+  ASSERT_TRUE(server);
+  auto waiting = connect_raw((*server)->endpoints()[0]);
+  server->reset();
+  io.run();
+  EXPECT_TRUE(events.lines().empty());
+}
+
 // ---- ranks ---------------------------------------------------------------------------------
 
 TEST(Ranks, WhoDoesNotBelongIsToldWhyAndSoIsTheOwner) {
