@@ -124,6 +124,82 @@ HV_RANK_PROGRAM(random_order) {
   return 0;
 }
 
+HV_RANK_PROGRAM(raw_communicators) {
+  World world = join_job();
+  const int n = world.size();
+  Communicator first = world.communicator(), second = world.communicator();
+  for (std::size_t count : {0, 1, 7, 4097, 1 << 20}) {
+    std::vector<float> named(count, 1);
+    Handle pending = world.allreduce("named", view(named), {.op = ReduceOp::kSum});
+    std::vector<std::int64_t> data(count, world.rank());
+    first.allreduce(view(data));
+    CHECK_RANK(std::all_of(data.begin(), data.end(), [&](auto v) { return v == n * (n - 1) / 2; }));
+    std::vector<std::int64_t> moved(count, world.rank());
+    second.broadcast(view(moved), n - 1);
+    CHECK_RANK(std::all_of(moved.begin(), moved.end(), [&](auto v) { return v == n - 1; }));
+    first.barrier();
+    pending.wait();
+    CHECK_RANK(std::all_of(named.begin(), named.end(), [&](float v) { return v == n; }));
+  }
+  return 0;
+}
+
+// A rank that waits long sleeps; it must wake as soon as the last rank has done its part, and not
+// with the next event that comes along.
+HV_RANK_PROGRAM(late_arrivals) {
+  World world = join_job();
+  std::vector<std::int64_t> delays;
+  for (int i = 0; i < 11; ++i) {
+    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    std::vector<std::int64_t> one{1};
+    Handle handle = world.allreduce("x", view(one));
+    handle.wait();
+    const auto mine = Clock::now().time_since_epoch().count();
+    if (world.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    std::vector<std::int64_t> theirs{handle.done_ns()};
+    world.broadcast("done", view(theirs), 1).wait();
+    delays.push_back(mine - theirs[0]);
+  }
+  std::nth_element(delays.begin(), delays.begin() + 5, delays.end());
+  std::printf("median delay %ld us\n", static_cast<long>(delays[5] / 1000));
+  CHECK_RANK(delays[5] < 15'000'000);
+  return 0;
+}
+
+HV_RANK_PROGRAM(one_never_comes) {
+  if (std::string(std::getenv("HVRUN_RANK")) == "1") {
+    std::this_thread::sleep_for(std::chrono::seconds(4));
+    return 0;
+  }
+  const auto start = Clock::now();
+  const std::string text = error_text(ErrorCode::kTimeout, [&] { join_job(); });
+  CHECK_RANK(contains(text, "missing: 1 ("));
+  CHECK_RANK(Clock::now() - start < std::chrono::seconds(4));
+  return 0;
+}
+
+HV_RANK_PROGRAM(exception_with_work_pending) {
+  if (std::string(std::getenv("HVRUN_RANK")) == "0") {
+    World world = join_job();
+    std::vector<float> one{1}, more{1};
+    world.allreduce("a", view(one), {.op = ReduceOp::kMax}).wait();
+    const std::string text =
+        error_text(ErrorCode::kPeerLost, [&] { world.allreduce("b", view(more)).wait(); });
+    CHECK_RANK(contains(text, "rank 1 on h"));
+    return 0;
+  }
+  std::vector<float> one{1}, more{1};
+  try {
+    World world = join_job();
+    world.allreduce("a", view(one), {.op = ReduceOp::kMax}).wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // rank 0 ends "a" in peace
+    world.allreduce("only here", view(more));
+    throw std::runtime_error("a fault of the program");
+  } catch (const std::runtime_error&) {
+  }
+  return 0;
+}
+
 HV_RANK_PROGRAM(mismatches) {
   World world = join_job();
   const bool last = world.rank() == world.size() - 1;
@@ -277,8 +353,13 @@ Activity activity() {  // of all threads but the caller's
 HV_RANK_PROGRAM(idle) {
   World world = join_job();
   for (int i = 0; i < 100; ++i) CHECK_RANK(sums_are_exact<float>(world, 1000, 1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  const Activity before = activity();
+  Activity before = activity();
+  for (int settling = 0; settling < 100; ++settling) {  // on a busy machine yielding takes a while
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    const Activity now = activity();
+    if (now.switches == before.switches) break;
+    before = now;
+  }
   std::this_thread::sleep_for(std::chrono::seconds(3));
   const Activity after = activity();
   std::printf("%ld wake-ups and %ld ticks in 3 s\n", after.switches - before.switches,
@@ -355,6 +436,22 @@ TEST_P(SeveralProcesses, EndingWithoutShutdownIsALoss) {
   EXPECT_TRUE(job.was_lost(1));
 }
 
+TEST_P(SeveralProcesses, RawCommunicatorsBesideNamedOperations) {
+  RankJob job({"raw_communicators", GetParam(), {}});
+  EXPECT_THAT(job.wait_all(), Each(0));
+}
+
+TEST_P(SeveralProcesses, SleepersWakeForTheLastRank) {
+  RankJob job({"late_arrivals", GetParam(), {}});
+  EXPECT_THAT(job.wait_all(), Each(0));
+  for (int rank = 0; rank < size(); ++rank) std::printf("%s", job.output(rank).c_str());
+}
+
+TEST_P(SeveralProcesses, AnAbsenteeIsNamedWhenTheTimeIsUp) {
+  RankJob job({"one_never_comes", GetParam(), {"HVRUN_START_TIMEOUT=1"}});
+  EXPECT_THAT(job.wait_all(), Each(0));
+}
+
 TEST_P(SeveralProcesses, AKilledRankIsNamedToAllWithinTwoSeconds) {
   for (int victim : {0, size() - 1}) {
     RankJob job({"work_until_failure", GetParam(), {}});
@@ -389,6 +486,13 @@ INSTANTIATE_TEST_SUITE_P(Hosts, SeveralProcesses,
                          ::testing::Values(std::vector{2}, std::vector{4}, std::vector{1, 1},
                                            std::vector{2, 2, 1}),
                          shape_name);
+
+TEST(WorldOfTwo, AnExceptionWithWorkPendingEndsTheJobAndDoesNotHang) {
+  for (auto hosts : {std::vector{2}, std::vector{1, 1}}) {
+    RankJob job({"exception_with_work_pending", hosts, {}});
+    EXPECT_THAT(job.wait_all(), Each(0));
+  }
+}
 
 TEST(Latency, ASmallAllreduceTakesLessThanAHundredMicroseconds) {
   RankJob job({"latency", {2}, {}});

@@ -34,13 +34,13 @@ inline InprocWorlds make_inproc_worlds(const InprocOptions& options) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < options.size; ++rank) {
     made.stores.push_back(rendezvous::open_local_store(hub, rank));
-    threads.emplace_back([&, rank] {
+    threads.emplace_back([&, rank, store = made.stores.back()] {
       runtime::WorldImpl::Parts parts;
       parts.plane = planes[rank];
       for (int peer = 0; peer < options.size; ++peer) {
         parts.hosts.push_back("h" + std::to_string(peer / options.per_host));
       }
-      parts.store = made.stores[rank];
+      parts.store = store;
       parts.knobs = options.knobs;
       results[rank] = runtime::WorldImpl::make(std::move(parts),
                                                base::Deadline::after(std::chrono::seconds(20)));
