@@ -156,6 +156,7 @@ base::Result<SealedConnection> dial(const std::vector<Endpoint>& endpoints, cons
                                     Purpose purpose, base::Deadline deadline) {
   if (endpoints.empty()) return base::fail(Code::kInvalidArgument, "no address to connect to");
   std::vector<Attempt> attempts;
+  attempts.reserve(endpoints.size());
   for (const auto& endpoint : endpoints) {
     attempts.emplace_back(to_string(endpoint), to_socket_address(endpoint), secret, purpose);
   }
