@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/diagnose/nic_filter.h"
 #include "launcher/plan.h"
 #include "rendezvous/messages.h"
 
@@ -32,6 +33,7 @@ struct JobSpec {
   std::vector<std::string> ssh_options;  // -o style, from --ssh-option
   std::uint16_t port_low = 0, port_high = 0;
   std::string advertise_address;
+  diagnose::NicFilter nics;  // --nic
 
   std::string output_directory;  // --output-filename
   std::string prefix = "rank";   // none | rank | host | time, combinations by comma

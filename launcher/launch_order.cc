@@ -1,58 +1,31 @@
 #include "launcher/launch_order.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 
-#include "rendezvous/base/fd.h"
 #include "rendezvous/contract.h"
-#include "rendezvous/endpoint.h"
 
 namespace hv::launcher {
 
-namespace {
-
-using rendezvous::Endpoint;
-
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
-// The address that this machine's packets to `remote` carry; nothing is sent.
-std::string source_address_to(const std::string& remote) {
-  auto address = rendezvous::to_socket_address({remote, 9});
-  if (!address) return {};
-  base::UniqueFd socket(::socket(address->storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!socket || ::connect(socket.get(), address->get(), address->length) != 0) return {};
-  return rendezvous::local_endpoint(socket.get()).address;
-}
-
-// Addresses by which other hosts reach this one, best first: the one that has reached the server,
-// or for this machine the one that leads to the others; then what its interfaces have.
-std::vector<std::string> addresses_of(std::size_t index, const JobSpec& spec, const Plan& plan,
-                                      const std::vector<HostFacts>& facts) {
-  std::vector<std::string> addresses;
-  auto add = [&](const std::string& address) {
-    if (!address.empty() && std::ranges::find(addresses, address) == addresses.end()) {
-      addresses.push_back(address);
-    }
-  };
-  const auto& hello = facts[index].hello;
-  if (plan.hosts[index].local) {
-    add(spec.advertise_address);
-    for (const auto& other : facts) {
-      const auto& remote = other.hello.reached_from;
-      if (!remote.empty() && !is_loopback(remote)) add(source_address_to(remote));
-    }
-  } else if (!is_loopback(hello.reached_from)) {
-    add(hello.reached_from);
+diagnose::NicPlan make_nic_plan(const JobSpec& spec, const Plan& plan,
+                                const RankEnvironment& environment,
+                                const std::vector<HostFacts>& facts) {
+  std::vector<diagnose::NicHost> hosts;
+  std::vector<diagnose::Contact> contacts;
+  std::size_t here = diagnose::kNotInPlan;
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    if (plan.hosts[i].local) here = i;
   }
-  for (const auto& address : rendezvous::usable_addresses(hello.interfaces)) add(address);
-  if (addresses.empty()) addresses.emplace_back("127.0.0.1");  // several "hosts" on one machine
-  return addresses;
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    const auto& hello = facts[i].hello;
+    auto set = environment.sent;
+    set.insert(set.end(), hello.nccl_conf.begin(), hello.nccl_conf.end());
+    hosts.push_back({plan.hosts[i].host.name, hello.identity, hello.interfaces,
+                     i == here ? spec.advertise_address : "", std::move(set)});
+    if (hello.reached_from.empty()) continue;
+    contacts.push_back({i, here, hello.reached_from, facts[i].seen_as, hello.server_address});
+  }
+  return diagnose::choose_nics(hosts, contacts, spec.nics);
 }
-
-}  // namespace
 
 rendezvous::Preflight make_preflight(const JobSpec& spec, const RankEnvironment& environment,
                                      bool hold_master_port) {
@@ -70,23 +43,28 @@ rendezvous::Preflight make_preflight(const JobSpec& spec, const RankEnvironment&
 std::vector<rendezvous::LaunchOrder> make_launch_orders(const JobSpec& spec, const Plan& plan,
                                                         const RankEnvironment& environment,
                                                         const std::vector<HostFacts>& facts,
+                                                        const diagnose::NicPlan& nics,
                                                         const std::string& job,
                                                         const rendezvous::Secret& rank_secret) {
-  bool several = plan.hosts.size() > 1;
+  bool several = !nics.hosts.empty();
   RankPlace place{job, rendezvous::build_id(), rank_secret, {}, "127.0.0.1", 0};
-  if (several) place.master_address = addresses_of(0, spec, plan, facts).front();
+  if (several) place.master_address = nics.hosts.front().addresses.front();
   place.master_port = facts.front().preflight.master_port;
 
   std::vector<rendezvous::LaunchOrder> orders;
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {
     const auto& host = plan.hosts[i];
-    if (several) place.addresses = addresses_of(i, spec, plan, facts);
+    if (several) place.addresses = nics.hosts[i].addresses;
     auto& order = orders.emplace_back();
     order.epoch = plan.epoch;
     order.program = facts[i].preflight.program_path;
     order.argv = spec.argv;
     order.working_directory = spec.working_directory;
     order.env = environment.sent;
+    if (several) {
+      const auto& set = nics.hosts[i].set;
+      order.env.insert(order.env.end(), set.begin(), set.end());
+    }
     order.env_from_host = environment.from_host;
     order.rank_secret = rank_secret.hex();
     for (const auto& rank : host.ranks) {

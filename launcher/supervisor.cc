@@ -14,6 +14,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/codec.h"
 #include "rendezvous/contract.h"
+#include "rendezvous/endpoint.h"
 
 namespace hv::launcher {
 
@@ -159,6 +160,9 @@ class Supervisor : private rendezvous::ServerEvents {
     }
     host.link = std::move(link);
     host.facts.hello = hello;
+    if (auto remote = rendezvous::parse_endpoint(host.link->remote())) {
+      host.facts.seen_as = remote->address;
+    }
     mark_heard(host);
     log_info("agent of " + host_name(index) + " is up, by " + host.link->remote() + ", pid " +
              std::to_string(hello.pid));
@@ -204,6 +208,11 @@ class Supervisor : private rendezvous::ServerEvents {
     Event event{.kind = EventKind::kPreflightOk, .host = host};
     if (!reply.errors.empty()) event.kind = EventKind::kPreflightBad;
     for (const auto& error : reply.errors) event.errors.push_back(rendezvous::from_wire(error));
+    auto nics = diagnose::why_none(job_.spec.nics, hosts_[host].facts.hello.interfaces);
+    if (hosts_.size() > 1 && !nics.empty()) {
+      event.kind = EventKind::kPreflightBad;
+      event.errors.push_back({base::Code::kUsage, std::move(nics), {}, 0});
+    }
     feed(event);
   }
 
@@ -333,7 +342,11 @@ class Supervisor : private rendezvous::ServerEvents {
   void launch() {
     std::vector<HostFacts> facts;
     for (const auto& host : hosts_) facts.push_back(host.facts);
-    auto orders = make_launch_orders(job_.spec, job_.plan, job_.environment, facts, name_,
+    diagnose::NicPlan nics;
+    if (hosts_.size() > 1) nics = make_nic_plan(job_.spec, job_.plan, job_.environment, facts);
+    for (const auto& note : nics.notes) log_info(note);
+    for (const auto& warning : nics.warnings) base::log(LogLevel::kWarning, warning);
+    auto orders = make_launch_orders(job_.spec, job_.plan, job_.environment, facts, nics, name_,
                                      server_->rank_secret());
     for (const auto& host : job_.plan.hosts) {
       send(host.index, orders[host.index]);

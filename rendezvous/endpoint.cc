@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "rendezvous/base/text.h"
@@ -55,6 +56,20 @@ Endpoint name_of(int fd, int (*get)(int, sockaddr*, socklen_t*)) {
   address.length = sizeof address.storage;
   if (get(fd, reinterpret_cast<sockaddr*>(&address.storage), &address.length) != 0) return {};
   return from_socket_address(address);
+}
+
+// Bits that are set in a network mask.
+std::uint8_t prefix_length(const sockaddr* mask) {
+  if (mask == nullptr) return 0;
+  bool v4 = mask->sa_family == AF_INET;
+  const void* bytes =
+      v4 ? static_cast<const void*>(&reinterpret_cast<const sockaddr_in*>(mask)->sin_addr)
+         : &reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr;
+  int bits = 0;
+  for (std::size_t i = 0; i < (v4 ? sizeof(in_addr) : sizeof(in6_addr)); ++i) {
+    bits += std::popcount(static_cast<const std::uint8_t*>(bytes)[i]);
+  }
+  return static_cast<std::uint8_t>(bits);
 }
 
 // Interfaces that usually lead to containers and virtual machines of this host only.
@@ -178,7 +193,8 @@ std::vector<Interface> list_interfaces() {
     if (family != AF_INET && family != AF_INET6) continue;
     interfaces.push_back({one->ifa_name, address_text(one->ifa_addr),
                           (one->ifa_flags & IFF_LOOPBACK) != 0,
-                          (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_RUNNING) != 0});
+                          (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_RUNNING) != 0,
+                          prefix_length(one->ifa_netmask)});
   }
   ::freeifaddrs(list);
   return interfaces;

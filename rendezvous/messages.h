@@ -93,7 +93,10 @@ struct Interface {  // one address of one network interface
   std::string address;
   bool loopback = false;
   bool up = false;
-  HV_FIELDS(s.name, s.address, s.loopback, s.up)
+  std::uint8_t prefix = 0;       // bits of the network part
+  std::string kind = {};         // "physical", "bridge", "veth" …; empty: unknown
+  std::uint32_t speed_mbit = 0;  // 0: unknown
+  HV_FIELDS(s.name, s.address, s.loopback, s.up, s.prefix, s.kind, s.speed_mbit)
 };
 
 struct AgentHello {
@@ -105,9 +108,11 @@ struct AgentHello {
   std::int32_t pid = 0;
   std::int32_t cpus = 0;  // of the affinity mask
   std::vector<Interface> interfaces;
-  std::string reached_from;  // our address on the connection that reached the server
+  std::string reached_from;    // our address on the connection that reached the server
+  std::string server_address;  // the server's, of its several, that we reached; both empty: no TCP
+  std::vector<KeyValue> nccl_conf;  // what NCCL reads from files of this host
   HV_FIELDS(s.build_id, s.host_index, s.host_name, s.identity, s.pid, s.cpus, s.interfaces,
-            s.reached_from)
+            s.reached_from, s.server_address, s.nccl_conf)
 };
 
 struct PreflightReply {  // empty errors: this host can run the job

@@ -38,6 +38,7 @@ struct Flags {
   bool no_prefix = false;
   double start_timeout = 30, grace = 5, beat = 1, lost_after = 5;
   std::string port_range, advertise;
+  std::vector<std::string> nics;
   bool dry_run = false, verbose = false, version = false, help = false;
   bool check_build = false, json = false;
 };
@@ -122,6 +123,10 @@ void add_options(CLI::App& app, Flags& flags) {
          "Ports that hvrun and ranks listen on");
   option(kWay, "--advertise-addr", flags.advertise, "ADDR",
          "Address of this machine that the hosts connect to");
+
+  option(kWay, "--nic,--network-interfaces,--network-interface", flags.nics, "WHICH",
+         "Interfaces for data: eth0, =eth0, 10.9.0.0/24, a list of these, or ^docker,veth")
+      ->take_all();
 
   constexpr auto kEnvironment = "Environment";
   option(kEnvironment, "-x", flags.exports, "VAR",
@@ -273,6 +278,14 @@ Result<void> read_ports(const Flags& flags, launcher::JobSpec& spec) {
   return {};
 }
 
+Result<void> read_nics(const Flags& flags, launcher::JobSpec& spec) {
+  if (flags.nics.empty()) return {};
+  auto filter = launcher::diagnose::parse_nic_filter(base::join(flags.nics, ","));
+  if (!filter) return fail(filter.error());
+  spec.nics = std::move(*filter);
+  return {};
+}
+
 Result<void> read_exports(const Flags& flags, launcher::JobSpec& spec) {
   for (const auto& text : flags.exports) {
     auto sign = text.find('=');
@@ -296,7 +309,7 @@ Result<CommandLine> make_line(const Flags& flags, const std::vector<std::string>
   CommandLine line;
   auto& spec = line.spec;
   spec.np = flags.np;
-  for (auto step : {read_directory, read_ports, read_exports}) {
+  for (auto step : {read_directory, read_ports, read_nics, read_exports}) {
     if (auto done = step(flags, spec); !done) return fail(done.error());
   }
   auto checked = check_program_word(flags, args, program, spec.working_directory);

@@ -12,6 +12,7 @@
 #include "launcher/agent/preflight.h"
 #include "launcher/agent/process_tree.h"
 #include "launcher/agent/rank_environment.h"
+#include "launcher/diagnose/nic_list.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/client.h"
 #include "rendezvous/codec.h"
@@ -70,24 +71,25 @@ bool Agent::finished() const {
 
 // TCP to whichever address of the server answers; else the stream that the spawner has opened.
 void Agent::open_home() {
-  std::string reached_from;
+  std::string reached_from, server_address;
   if (!ticket_.servers.empty()) {
     auto connection = rendezvous::dial(ticket_.servers, ticket_.secret, rendezvous::Purpose::kAgent,
                                        base::Deadline::after(kDialTime));
     if (connection) {
       home_.emplace(std::move(connection->stream));
       reached_from = connection->local_address;
+      server_address = connection->remote.address;
     } else {
       base::log(base::LogLevel::kInfo, "no TCP to the server (" + connection.error().text +
                                            "); using the spawner's stream");
     }
   }
   if (!home_) home_.emplace(base::UniqueFd(0), base::UniqueFd(1));
-  send_hello(reached_from);
+  send_hello(reached_from, server_address);
   last_heard_ = Clock::now();
 }
 
-void Agent::send_hello(const std::string& reached_from) {
+void Agent::send_hello(const std::string& reached_from, const std::string& server_address) {
   rendezvous::AgentHello hello;
   hello.build_id = ticket_.build_id;
   hello.host_index = ticket_.host_index;
@@ -95,8 +97,10 @@ void Agent::send_hello(const std::string& reached_from) {
   hello.identity = host_identity();
   hello.pid = ::getpid();
   hello.cpus = usable_cpus();
-  hello.interfaces = rendezvous::list_interfaces();
+  hello.interfaces = diagnose::describe_interfaces(rendezvous::list_interfaces(), "/sys");
   hello.reached_from = reached_from;
+  hello.server_address = server_address;
+  hello.nccl_conf = diagnose::read_nccl_conf();
   send(hello);
 }
 

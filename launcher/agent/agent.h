@@ -29,7 +29,7 @@ class Agent {
   using Time = base::Clock::time_point;
 
   void open_home();
-  void send_hello(const std::string& reached_from);
+  void send_hello(const std::string& reached_from, const std::string& server_address);
   void watch_all(Poller& poller);
   bool finished() const;
 

@@ -6,9 +6,8 @@
 #include <iterator>
 
 #include "launcher/diagnose/build_info.h"
-#include "launcher/diagnose/files.h"
 #include "launcher/diagnose/ib_advice.h"
-#include "rendezvous/base/env.h"
+#include "launcher/diagnose/nic_list.h"
 
 namespace hv::launcher::diagnose {
 
@@ -39,10 +38,7 @@ std::vector<rendezvous::KeyValue> nccl_settings() {
     if (!text.starts_with("NCCL_") || sign == text.npos) continue;
     settings.push_back({std::string(text.substr(0, sign)), std::string(text.substr(sign + 1))});
   }
-  for (const auto& path :
-       {std::string("/etc/nccl.conf"), base::env("HOME").value_or("") + "/.nccl.conf"}) {
-    std::ranges::move(parse_nccl_conf(read_text(path)), std::back_inserter(settings));
-  }
+  std::ranges::move(read_nccl_conf(), std::back_inserter(settings));
   return settings;
 }
 

@@ -274,18 +274,6 @@ std::vector<std::vector<std::string>> common_subset(const std::vector<IbAdvice>&
 
 }  // namespace
 
-std::vector<KeyValue> parse_nccl_conf(std::string_view text) {
-  std::vector<KeyValue> settings;
-  for (auto line : base::split(text, '\n')) {
-    line = base::trim(line.substr(0, line.find('#')));
-    auto sign = line.find('=');
-    if (sign == line.npos || sign == 0) continue;
-    settings.push_back({std::string(base::trim(line.substr(0, sign))),
-                        std::string(base::trim(line.substr(sign + 1)))});
-  }
-  return settings;
-}
-
 IbComparison compare_cards(std::vector<HostCards> hosts) {
   IbComparison comparison;
   std::vector<std::string> kinds, indices;

@@ -28,9 +28,6 @@ struct IbAdvice {
 // version 2, routable and of the wished family.
 IbAdvice advise(const std::vector<IbDevice>& devices, const IbWish& wish);
 
-// NAME=value lines with # comments, as in /etc/nccl.conf.
-std::vector<rendezvous::KeyValue> parse_nccl_conf(std::string_view text);
-
 struct HostCards {
   std::string host;
   std::vector<IbDevice> devices;

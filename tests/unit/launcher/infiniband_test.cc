@@ -260,15 +260,6 @@ TEST(IbAdvice, ExclusionByTheUserIsNoConflict) {
   EXPECT_THAT(advise(tree, wish).notes, ElementsAre(HasSubstr("mlx5_1:1 is left out: down")));
 }
 
-TEST(IbAdvice, ReadsNcclConf) {
-  auto settings =
-      parse_nccl_conf("# site\nNCCL_IB_HCA = =mlx5_0  # fast\n\nnonsense\nNCCL_DEBUG=INFO");
-  ASSERT_EQ(settings.size(), 2u);
-  EXPECT_EQ(settings[0].key, "NCCL_IB_HCA");
-  EXPECT_EQ(settings[0].value, "=mlx5_0");
-  EXPECT_EQ(settings[1].value, "INFO");
-}
-
 // ---- several hosts -----------------------------------------------------------------------------
 
 std::vector<IbDevice> host_with(int cards, const std::string& rate = "200 Gb/sec (4X HDR)") {
