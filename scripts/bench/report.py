@@ -33,7 +33,7 @@ def table(case, samples, rows):
         if row.spread:
             ratio += f" ({row.spread[0]:.2f}-{row.spread[1]:.2f})"
         lines.append(f"{left if first else ' ' * len(left)}   {compared:<26} {ratio:>18}"
-                     f" {row.limit:>8.3g}  {row.verdict}")
+                     f" {row.limit:>8.4g}  {row.verdict}")
     return "\n".join(lines)
 
 
