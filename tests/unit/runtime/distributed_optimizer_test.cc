@@ -14,10 +14,10 @@
 namespace hv {
 namespace {
 
-using tests::run_ranks;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using tests::run_ranks;
 
 template <class Call>
 Error error_of(Call call) {
