@@ -14,8 +14,8 @@ namespace runtime {
 namespace {
 
 // How a caller waits on one host: spins if every rank has a core, yields, then sleeps.
-constexpr std::chrono::microseconds kSpin{100};
-constexpr int kYields = 200;
+constexpr std::chrono::microseconds kSpin{20};
+constexpr int kYields = 1000;
 constexpr std::chrono::milliseconds kSleep{20};
 
 [[noreturn]] void refuse(OpKind kind, const std::string& why) {
@@ -24,10 +24,12 @@ constexpr std::chrono::milliseconds kSleep{20};
 
 void check(OpKind kind, const TensorView& tensor) {
   for (std::int64_t extent : tensor.shape) {
-    if (extent < 0) refuse(kind, "the shape " + hv::to_string(tensor.shape) + " has a negative extent");
+    if (extent < 0)
+      refuse(kind, "the shape " + hv::to_string(tensor.shape) + " has a negative extent");
   }
   if (tensor.data == nullptr && tensor.count() > 0) refuse(kind, "the tensor has no data");
-  if (tensor.device >= 0) refuse(kind, "the tensor is on a GPU; this communicator is for host memory");
+  if (tensor.device >= 0)
+    refuse(kind, "the tensor is on a GPU; this communicator is for host memory");
 }
 
 void lend(std::vector<Stretch>& stretches, Range range, void* data) {
@@ -72,11 +74,29 @@ void CommunicatorImpl::drive(const bool& done) {
 }
 
 base::Result<std::shared_ptr<std::byte>> CommunicatorImpl::allocate(std::size_t bytes) {
-  const std::string key = "alloc/" + std::to_string(id_) + "/" + std::to_string(allocations_++);
+  const std::uint64_t number = allocations_.empty() ? 1 : allocations_.back().number + 1;
+  const std::string key = "alloc/" + std::to_string(id_) + "/" + std::to_string(number);
   auto segment = plane_.local->segment(key, bytes, base::Deadline::after(std::chrono::minutes(1)));
   if (!segment) return base::fail(segment.error());
   auto owner = std::make_shared<Segment>(std::move(*segment));
+  std::erase_if(allocations_, [](const Allocation& a) { return a.segment.expired(); });
+  allocations_.push_back({number, owner});
   return std::shared_ptr<std::byte>(owner, owner->part(plane_.local->rank()).data());
+}
+
+void CommunicatorImpl::find_place(Work& work, const void* data) const {
+  constexpr int kOffsetBits = 44;
+  work.may_be_in_place = !allocations_.empty();
+  for (const auto& allocation : allocations_) {
+    const auto segment = allocation.segment.lock();
+    if (!segment) continue;
+    const auto part = segment->part(plane_.local->rank());
+    const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - part.data());
+    if (offset >= part.size() || work.bytes > part.size() - offset) continue;
+    work.place = allocation.number << kOffsetBits | offset;
+    work.shared = *segment;
+    work.offset = offset;
+  }
 }
 
 base::Result<std::shared_ptr<CommunicatorImpl>> make_communicator(DataPlane plane, int id,
@@ -90,11 +110,11 @@ base::Result<std::shared_ptr<CommunicatorImpl>> make_communicator(DataPlane plan
 
 }  // namespace runtime
 
+using runtime::check;
+using runtime::lend;
 using runtime::OpKind;
 using runtime::raise;
 using runtime::refuse;
-using runtime::check;
-using runtime::lend;
 using runtime::value_or_raise;
 using runtime::Work;
 
@@ -119,6 +139,7 @@ void Communicator::allreduce(const TensorView& in, const TensorView& out, Reduce
   work.bytes = in.bytes();
   lend(work.inputs, {0, work.bytes}, in.data);
   lend(work.outputs, {0, work.bytes}, out.data);
+  impl_->find_place(work, in.data == out.data ? in.data : nullptr);
   value_or_raise(impl_->run(std::move(work)));
 }
 
@@ -154,8 +175,7 @@ void Communicator::allgather(const TensorView& in, const TensorView& out,
   work.kind = OpKind::kAllgather;
   work.dtype = in.dtype;
   for (int r = 0; r < size(); ++r) {
-    const std::size_t end =
-        work.bytes + static_cast<std::size_t>(elements[r]) * size_of(in.dtype);
+    const std::size_t end = work.bytes + static_cast<std::size_t>(elements[r]) * size_of(in.dtype);
     if (end > work.bytes) work.blocks.push_back({{work.bytes, end}, r});
     if (r == rank()) lend(work.inputs, {work.bytes, end}, in.data);
     work.bytes = end;

@@ -31,6 +31,8 @@ class CommunicatorImpl {
   std::string algorithm() const { return lane_->algorithm(); }
   Work take_work() { return lane_->take_work(); }
   base::Result<void> run(Work work);
+  // Looks up whether the tensor lies in memory that allocate() gave.
+  void find_place(Work& work, const void* data) const;
   // This rank's part of memory that the ranks of the host share.
   base::Result<std::shared_ptr<std::byte>> allocate(std::size_t bytes);
 
@@ -41,7 +43,11 @@ class CommunicatorImpl {
   const int id_;
   Pump& pump_;
   std::unique_ptr<Lane> lane_;
-  int allocations_ = 0;
+  struct Allocation {
+    std::uint64_t number;  // from 1; the same on all ranks
+    std::weak_ptr<Segment> segment;
+  };
+  std::vector<Allocation> allocations_;  // without those that are freed, except the last
 };
 
 }  // namespace hv::runtime

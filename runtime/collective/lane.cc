@@ -69,9 +69,7 @@ Lane::~Lane() {
 
 Work Lane::take_work() {
   if (retired_.empty()) return {};
-  Work work = std::move(retired_.back()->work);
-  work.clear();
-  return work;
+  return std::move(retired_.back()->work);
 }
 
 void Lane::start(Work work, Done done) {
@@ -83,8 +81,10 @@ void Lane::start(Work work, Done done) {
     retired_.pop_back();
   }
   collective->work = std::move(work);
+  const Work& what = collective->work;
   collective->plan =
-      choose_plan(collective->work.kind, collective->work.bytes, stage_.sizes, plane_.tuning);
+      choose_plan(what.kind, what.bytes, what.may_be_in_place, stage_.sizes, plane_.tuning);
+  collective->in_place = collective->plan.local == LocalAlgorithm::kInPlace;
   collective->signature = signature_of(collective->work);
   collective->done = std::move(done);
   collective->started = 0;
@@ -115,7 +115,9 @@ bool Lane::start_chunks() {
 void Lane::launch(Flight& flight, Collective& collective) {
   const std::size_t bytes = collective.work.bytes;
   if (collective.started == 0) collective.first_chunk = next_chunk_;
-  const std::size_t end = std::min(bytes, collective.started + collective.plan.chunk_bytes);
+  const std::size_t end = collective.in_place
+                              ? bytes
+                              : std::min(bytes, collective.started + collective.plan.chunk_bytes);
   const Chunk chunk{next_chunk_++, {collective.started, end}};
   collective.started = end;
   collective.all_started = end == bytes;
@@ -126,7 +128,10 @@ void Lane::launch(Flight& flight, Collective& collective) {
 }
 
 Task Lane::make_task(Flight& flight, Chunk chunk) {
-  const Collective& collective = *flight.collective;
+  Collective& collective = *flight.collective;
+  if (collective.in_place) {
+    return run_in_place(flight.strand, stage_, collective, chunk, collective.in_place);
+  }
   switch (collective.work.kind) {
     case OpKind::kAllreduce:
       return run_allreduce(flight.strand, stage_, collective, chunk);
@@ -168,6 +173,13 @@ void Lane::land(Flight& flight) {
   auto& collective = *std::exchange(flight.collective, nullptr);
   flight.task = {};
   collective.chunks_left -= 1;
+  if (collective.plan.local == LocalAlgorithm::kInPlace && !collective.in_place) {
+    // The tensors lie elsewhere: once more, by copying.
+    collective.plan.local = last_plan_.local = LocalAlgorithm::kSlices;
+    collective.started = 0;
+    collective.all_started = false;
+    return;
+  }
   if (collective.all_started && collective.chunks_left == 0) retire(collective, nullptr);
 }
 
@@ -177,6 +189,7 @@ void Lane::retire(Collective& collective, const base::Error* error) {
   auto owned = std::move(*it);
   queue_.erase(it);
   const Done done = std::exchange(owned->done, nullptr);
+  owned->work.clear();
   retired_.push_back(std::move(owned));
   if (error) {
     done(base::fail(*error));
@@ -191,6 +204,7 @@ void Lane::fail(const base::Error& why) {
     // Messages under way refer to tensors and frames: end them first.
     plane_.transport->abort(*failure_);
     plane_.transport->progress(base::Deadline::at(base::Clock::time_point::min()));
+    plane_.local->abort(*failure_);  // nobody of this host can count on this rank either
   }
   for (auto& flight : flights_) {
     flight.task = {};

@@ -48,6 +48,7 @@ class Lane {
     std::size_t started = 0;  // bytes of it that are in chunks
     int chunks_left = 0;      // in flight
     bool all_started = false;
+    bool in_place = false;
   };
   struct Flight {  // one chunk in flight; its index is its slot
     explicit Flight(FramePool& frames) : strand(frames) {}

@@ -45,6 +45,8 @@ constexpr std::array kCross{
     CrossRow{kAny, kAnyCount, false, CrossAlgorithm::kDirect, false, 1u << 20},
 };
 
+constexpr std::size_t kInPlaceBytes = 16u << 10;  // below, the copies cost less than a second wait
+
 constexpr std::array kLocalNames{LocalAlgorithm::kFlat, LocalAlgorithm::kSlices};
 constexpr std::array kCrossNames{CrossAlgorithm::kDirect, CrossAlgorithm::kDoubling,
                                  CrossAlgorithm::kHalving, CrossAlgorithm::kTree,
@@ -74,6 +76,8 @@ std::string_view to_string(LocalAlgorithm algorithm) {
       return "flat";
     case LocalAlgorithm::kSlices:
       return "slices";
+    case LocalAlgorithm::kInPlace:
+      return "in-place";
   }
   return "unknown";
 }
@@ -117,7 +121,8 @@ base::Result<Tuning> read_tuning() {
   return tuning;
 }
 
-Plan choose_plan(OpKind kind, std::size_t bytes, const Sizes& sizes, const Tuning& tuning) {
+Plan choose_plan(OpKind kind, std::size_t bytes, bool may_be_in_place, const Sizes& sizes,
+                 const Tuning& tuning) {
   Plan plan;
   if (sizes.hosts == 1) {
     const auto row = std::find_if(kLocal.begin(), kLocal.end(), [&](const LocalRow& r) {
@@ -137,6 +142,9 @@ Plan choose_plan(OpKind kind, std::size_t bytes, const Sizes& sizes, const Tunin
   }
   override_by_name(plan, sizes, tuning);
   if (sizes.hosts > 1 || kind != OpKind::kAllreduce) plan.local = LocalAlgorithm::kSlices;
+  if (sizes.hosts == 1 && may_be_in_place && bytes >= kInPlaceBytes) {
+    plan.local = LocalAlgorithm::kInPlace;
+  }
   plan.chunk_bytes = std::min(plan.chunk_bytes, tuning.slot_bytes);
   return plan;
 }

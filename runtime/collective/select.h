@@ -15,8 +15,9 @@
 namespace hv::runtime {
 
 // Inside a host. kFlat: everyone reduces everything (one host only). kSlices: rank i reduces slice
-// i of every chunk, for all.
-enum class LocalAlgorithm : std::uint8_t { kFlat, kSlices };
+// i of every chunk, for all. kInPlace: the same without copies, in memory that the ranks share (if
+// all tensors turn out to lie there, at the same place).
+enum class LocalAlgorithm : std::uint8_t { kFlat, kSlices, kInPlace };
 // Between the hosts, for the slice of one rank and its counterparts.
 enum class CrossAlgorithm : std::uint8_t {
   kDirect,    // everyone reduces its share, got from everyone: least bytes, 2 steps
@@ -49,7 +50,8 @@ struct Plan {
   int owners = 1;               // local ranks, from 0 on, that own a slice
   std::size_t chunk_bytes = 0;  // a multiple of 64
 };
-Plan choose_plan(OpKind kind, std::size_t bytes, const Sizes& sizes, const Tuning& tuning);
+Plan choose_plan(OpKind kind, std::size_t bytes, bool may_be_in_place, const Sizes& sizes,
+                 const Tuning& tuning);
 
 // "shm-flat", "shm-slices", "tcp-direct", …
 std::string name_of(const Plan& plan, const Sizes& sizes);

@@ -49,9 +49,10 @@ bool Slots::free(std::uint64_t chunk) {
   return true;
 }
 
-void Slots::publish_arrival(std::uint64_t chunk, std::uint64_t signature) {
+void Slots::publish_arrival(std::uint64_t chunk, std::uint64_t signature, std::uint64_t place) {
   auto& mine = arrival(rank_, chunk);
   mine.signature = signature;
+  mine.place = place;
   mine.generation.store(chunk + 1, std::memory_order_seq_cst);
   wake_peers();
 }

@@ -22,12 +22,13 @@ namespace hv::runtime {
 
 class Slots {
  public:
-  static constexpr std::size_t kTinyBytes = 48;
+  static constexpr std::size_t kTinyBytes = 40;
 
   // Written by its owner only. Tiny inputs travel in the line of the flag itself.
   struct alignas(64) Arrival {
     std::atomic<std::uint64_t> generation{0};
     std::uint64_t signature = 0;  // of the collective; must agree
+    std::uint64_t place = 0;      // of the tensor in shared memory, see Work
     std::byte tiny[kTinyBytes]{};
   };
   struct alignas(64) Progress {
@@ -68,7 +69,7 @@ class Slots {
   bool reduced(int rank, std::uint64_t chunk) const {
     return at_least(flags(rank, chunk).progress.reduced, chunk + 1);
   }
-  void publish_arrival(std::uint64_t chunk, std::uint64_t signature);
+  void publish_arrival(std::uint64_t chunk, std::uint64_t signature, std::uint64_t place = 0);
   void publish_reduced(std::uint64_t chunk);
   void publish_done(std::uint64_t chunk);
   // Everyone has finished all chunks below `chunk`; saves looking at their flags.

@@ -68,6 +68,10 @@ inline Range slice_of(Range range, int index, int slices) {
 }
 
 Task run_allreduce(Strand& strand, Stage& stage, const Running& running, Chunk chunk);
+// The whole of an allreduce at once; clears `in_place` and does nothing if the tensors do not lie
+// at one place in shared memory.
+Task run_in_place(Strand& strand, Stage& stage, const Running& running, Chunk chunk,
+                  bool& in_place);
 Task run_broadcast(Strand& strand, Stage& stage, const Running& running, Chunk chunk);
 Task run_allgather(Strand& strand, Stage& stage, const Running& running, Chunk chunk);
 Task run_barrier(Strand& strand, Stage& stage, const Running& running, Chunk chunk);

@@ -9,6 +9,7 @@
 
 #include "runtime/collective/reduce.h"
 #include "runtime/op.h"
+#include "runtime/transport/local_group.h"
 
 namespace hv::runtime {
 
@@ -40,7 +41,13 @@ struct Work {
   ReduceOp reduce = ReduceOp::kSum;
   double prescale = 1.0, postscale = 1.0;
   int root = 0;
-  std::size_t bytes = 0;                 // of the whole concatenation
+  std::size_t bytes = 0;  // of the whole concatenation
+  // Raw allreduce where the communicator has memory of its own: `shared` if the tensor lies in it,
+  // at this offset of every rank's part. `place` names it, 0 is elsewhere.
+  bool may_be_in_place = false;
+  std::uint64_t place = 0;
+  Segment shared;
+  std::size_t offset = 0;
   std::vector<Stretch> inputs, outputs;  // ascending
   std::vector<Block> blocks;             // allgather: all ranks', ascending, without empty ones
 
@@ -49,6 +56,10 @@ struct Work {
     outputs.clear();
     blocks.clear();
     bytes = 0;
+    may_be_in_place = false;
+    place = 0;
+    shared = {};
+    offset = 0;
   }
 };
 

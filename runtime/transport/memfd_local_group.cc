@@ -73,8 +73,12 @@ class MemfdLocalGroup final : public LocalGroup {
   explicit MemfdLocalGroup(LocalGroupOptions options) : options_(std::move(options)) {}
 
   ~MemfdLocalGroup() override {
+    // A rank that ends with an error leaves without a goodbye: others may wait for it.
+    const Error* why = failure_.load();
+    const bool politely = !why || why->code == Code::kShutdown;
     const auto goodbye = static_cast<std::byte>(SegmentMessage::kGoodbye);
-    if (socket_) static_cast<void>(send_packet(socket_.get(), {&goodbye, 1}));
+    if (socket_ && politely) static_cast<void>(send_packet(socket_.get(), {&goodbye, 1}));
+    if (service_) service_->stop(politely);
     service_.reset();
   }
 

@@ -42,10 +42,12 @@ Result<std::unique_ptr<SegmentService>> SegmentService::start(base::UniqueFd lis
   return service;
 }
 
-SegmentService::~SegmentService() {
+void SegmentService::stop(bool politely) {
+  if (!thread_.joinable()) return;
   const std::uint64_t one = 1;
   [[maybe_unused]] auto n = ::write(stop_.get(), &one, sizeof one);
-  if (thread_.joinable()) thread_.join();
+  thread_.join();
+  if (!politely) return;
   const auto goodbye = static_cast<std::byte>(SegmentMessage::kGoodbye);
   for (const auto& member : members_) {
     if (member->alive && member->local_rank >= 0) {

@@ -36,7 +36,9 @@ class SegmentService {
   static base::Result<std::unique_ptr<SegmentService>> start(base::UniqueFd listener,
                                                              const rendezvous::Secret& secret,
                                                              int size, OnLoss on_loss);
-  ~SegmentService();  // says goodbye to all
+  ~SegmentService() { stop(false); }
+  // Ends the thread; `politely`: says goodbye to all, so that nobody takes this for a loss.
+  void stop(bool politely);
 
  private:
   struct Member {

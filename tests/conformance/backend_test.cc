@@ -1,6 +1,8 @@
 // What every Backend must do, over the host backend in many shapes of job.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <mutex>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -231,6 +233,53 @@ TEST_P(BackendTest, AbortEndsWhatIsPending) {
     drain(*backend);
     EXPECT_EQ(done, 2);
   });
+}
+
+// Sums whose rounding shows the order: the same bits whatever algorithm, chunk size, position in
+// the batch or message size.
+TEST(BackendOrder, BitsDependOnNothingButTheInputs) {
+  constexpr std::int64_t kCount = 1500;
+  auto value = [](int rank, std::int64_t i) {
+    return std::ldexp(std::sin(static_cast<float>(1 + rank * 31 + i)),
+                      static_cast<int>((rank * 7 + i) % 15));
+  };
+  for (const auto& hosts :
+       std::vector<std::vector<int>>{{4}, {1, 1, 1, 1}, {2, 3, 1, 2}, {1, 2, 2, 1, 1}}) {
+    for (DType dtype : {DType::kFloat32, DType::kFloat16}) {
+      std::vector<std::byte> first_bits;
+      for (const char* algorithm : {"flat", "slices", "direct", "doubling", "halving", "tree"}) {
+        for (std::size_t slot_bytes : {4096, 65536}) {
+          for (std::int64_t before : {0, 1, 777}) {
+            Tuning tuning;
+            tuning.algorithm = algorithm;
+            tuning.slot_bytes = slot_bytes;
+            std::mutex mutex;
+            run_ranks(make_inproc_data_planes(hosts, tuning), [&](DataPlane plane) {
+              auto backend = *make_host_backend(plane, soon());
+              std::vector<std::byte> filler(static_cast<std::size_t>(before) * size_of(dtype)),
+                  tensor(kCount * size_of(dtype));
+              for (std::int64_t i = 0; i < kCount; ++i) {
+                test::put(dtype, tensor.data(), i, value(plane.topology.rank, i));
+              }
+              Batch batch;
+              batch.dtype = dtype;
+              batch.reduce = ReduceOp::kAverage;
+              batch.ops.push_back(make_op(OpKind::kAllreduce, dtype, filler, filler));
+              batch.ops.push_back(make_op(OpKind::kAllreduce, dtype, tensor, tensor));
+              int done = 0;
+              backend->start(std::move(batch), expect_fine(done));
+              drain(*backend);
+              std::scoped_lock lock(mutex);
+              if (first_bits.empty()) first_bits = tensor;
+              EXPECT_EQ(test::first_difference(dtype, tensor, first_bits), -1)
+                  << algorithm << ", slots of " << slot_bytes << ", " << before
+                  << " elements before";
+            });
+          }
+        }
+      }
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Host, BackendTest, testing::ValuesIn(cases()),

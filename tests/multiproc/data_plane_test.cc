@@ -31,8 +31,12 @@ std::vector<Case> cases() {
     all.push_back({"OneHost" + std::to_string(n) + "flat", {n}, "flat"});
     all.push_back({"OneHost" + std::to_string(n) + "slices", {n}, "slices"});
   }
-  for (const auto& [name, hosts] : std::vector<std::pair<std::string, std::vector<int>>>{
-           {"111", {1, 1, 1}}, {"211", {2, 1, 1}}, {"222", {2, 2, 2}}, {"332", {3, 3, 2}}, {"11", {1, 1}}}) {
+  for (const auto& [name, hosts] :
+       std::vector<std::pair<std::string, std::vector<int>>>{{"111", {1, 1, 1}},
+                                                             {"211", {2, 1, 1}},
+                                                             {"222", {2, 2, 2}},
+                                                             {"332", {3, 3, 2}},
+                                                             {"11", {1, 1}}}) {
     all.push_back({"Hosts" + name, hosts, ""});
     for (const char* algorithm : {"direct", "doubling", "tree", "halving"}) {
       if (std::string(algorithm) == "halving" && hosts.size() != 2) continue;
@@ -51,7 +55,8 @@ class DataPlaneTest : public testing::TestWithParam<Case> {
     tuning.deterministic = GetParam().deterministic;
     RankProcesses ranks(GetParam().hosts, tuning, [&](DataPlane plane) {
       BarePump pump(plane.transport);
-      auto impl = make_communicator(plane, 0, pump, base::Deadline::after(std::chrono::seconds(30)));
+      auto impl =
+          make_communicator(plane, 0, pump, base::Deadline::after(std::chrono::seconds(30)));
       ASSERT_TRUE(impl) << impl.error().text;
       body(CommunicatorImpl::share(*impl));
     });
@@ -95,7 +100,8 @@ TEST_P(DataPlaneTest, BroadcastsGathersAndMeets) {
       std::vector<std::byte> expected;
       for (int r = 0; r < comm.size(); ++r) {
         counts.elements.push_back(count * ((r + 1) % 3) / 2);
-        const auto part = test::input_tensor(DType::kInt16, ReduceOp::kSum, r, counts.elements.back());
+        const auto part =
+            test::input_tensor(DType::kInt16, ReduceOp::kSum, r, counts.elements.back());
         expected.insert(expected.end(), part.begin(), part.end());
       }
       auto mine = test::input_tensor(DType::kInt16, ReduceOp::kSum, comm.rank(),
@@ -104,6 +110,39 @@ TEST_P(DataPlaneTest, BroadcastsGathersAndMeets) {
       comm.allgather(as_tensor(mine, DType::kInt16), as_tensor(all, DType::kInt16), counts);
       ASSERT_EQ(test::first_difference(DType::kInt16, all, expected), -1);
       comm.barrier();
+    }
+  });
+}
+
+TEST_P(DataPlaneTest, ReducesSharedBuffersInPlace) {
+  run([](Communicator comm) {
+    std::vector<Buffer> buffers;
+    for (std::int64_t count : {1, 4097, 1 << 18}) {
+      buffers.push_back(comm.alloc(static_cast<std::size_t>(count) * 4 + 256));
+      for (DType dtype : {DType::kFloat32, DType::kBFloat16}) {
+        const auto input = test::input_tensor(dtype, ReduceOp::kSum, comm.rank(), count);
+        const auto expected = test::expected_allreduce(dtype, ReduceOp::kSum, comm.size(), count);
+        // All at one place; at different places; one rank elsewhere.
+        std::vector<std::byte> own(input.size());
+        for (int layout = 0; layout < 3; ++layout) {
+          auto* data = static_cast<std::byte*>(buffers.back().data()) +
+                       (layout == 1 ? 64 * comm.rank() % 256 : 128);
+          if (layout == 2 && comm.rank() == 0) data = own.data();
+          std::memcpy(data, input.data(), input.size());
+          comm.allreduce({data, dtype, {count}, -1});
+          ASSERT_EQ(std::memcmp(data, expected.data(), expected.size()), 0)
+              << count << " " << layout;
+          const bool shared = comm.algorithm() == "shm-in-place";
+          const bool on_one_host = comm.algorithm().starts_with("shm-");
+          if (count > 4097 && on_one_host && layout == 0) {
+            EXPECT_TRUE(shared);
+          }
+          if (layout == 2) {
+            EXPECT_FALSE(shared && comm.size() > 1);
+          }
+        }
+      }
+      if (count == 4097) buffers.erase(buffers.begin());  // freed on all ranks, others live on
     }
   });
 }
