@@ -141,13 +141,14 @@ std::vector<Difference> compare(const std::vector<CheckTable>& tables) {
     }
   }
   std::vector<Difference> differences;
-  for (const auto& [group, name] : lines) {
-    Difference line{group, name, {}};
+  for (const auto& wanted : lines) {
+    Difference line{wanted.first, wanted.second, {}};
     for (const auto& table : tables) {
-      auto check = std::ranges::find_if(
-          table.checks, [&](const Check& c) { return c.group == group && c.name == name; });
+      auto check = std::ranges::find_if(table.checks, [&](const Check& c) {
+        return c.group == wanted.first && c.name == wanted.second;
+      });
       std::string answer = check != table.checks.end() ? compared(*check) : "missing";
-      if (&name == &lines.front().second) answer = table.title;
+      if (&wanted == &lines.front()) answer = table.title;
       auto side = std::ranges::find(line.sides, answer, &Difference::Side::answer);
       if (side == line.sides.end()) side = line.sides.insert(side, {answer, {}});
       side->hosts.push_back(table.host);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <tuple>
 
 #include "rendezvous/base/text.h"
@@ -157,8 +156,8 @@ class Chooser {
       }
     }
     if (choice.addresses.empty()) {
-      bool alone = std::ranges::none_of(std::views::iota(std::size_t{0}, hosts_.size()),
-                                        [&](std::size_t i) { return is_other(i, host); });
+      bool alone = true;
+      for (std::size_t i = 0; i < hosts_.size(); ++i) alone = alone && !is_other(i, host);
       choice.addresses.emplace_back("127.0.0.1");
       if (!alone) {
         plan_.warnings.push_back(hosts_[host].name +
