@@ -24,16 +24,17 @@ struct Launcher {
   const char* name;
   const char* size;
   const char* rank;
-  const char* also;  // must be set too; null: nothing
+  const char* also = nullptr;    // must be set too
+  const char* unless = nullptr;  // says it better, if set
 };
 constexpr std::array kLaunchers = {
     Launcher{"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_STEP_ID"},
-    Launcher{"srun", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_STEP_ID"},
-    Launcher{"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", nullptr},
-    Launcher{"mpiexec (MPICH)", "PMI_SIZE", "PMI_RANK", nullptr},
-    Launcher{"jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", nullptr},
-    Launcher{"horovodrun", "HOROVOD_SIZE", "HOROVOD_RANK", nullptr},
-    Launcher{"torchrun", "WORLD_SIZE", "RANK", nullptr},
+    Launcher{"srun", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"},
+    Launcher{"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+    Launcher{"mpiexec (MPICH)", "PMI_SIZE", "PMI_RANK"},
+    Launcher{"jsrun", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK"},
+    Launcher{"horovodrun", "HOROVOD_SIZE", "HOROVOD_RANK"},
+    Launcher{"torchrun", "WORLD_SIZE", "RANK"},
 };
 
 class Variables {
@@ -62,9 +63,10 @@ class Variables {
 
 Result<Contract> read_foreign(const Variables& variables) {
   for (const auto& launcher : kLaunchers) {
+    if (launcher.also != nullptr && !variables.has(launcher.also)) continue;
+    if (launcher.unless != nullptr && variables.has(launcher.unless)) continue;
     auto size = base::parse_int(variables.text(launcher.size));
     if (!size || *size <= 1 || !variables.has(launcher.rank)) continue;
-    if (launcher.also != nullptr && !variables.has(launcher.also)) continue;
     std::string n = std::to_string(*size);
     return fail(Code::kUsage,
                 std::string("this process is task ") + variables.text(launcher.rank) + " of " + n +

@@ -157,21 +157,25 @@ TEST(Contract, OneOfSeveralTasksOfAnotherLauncherIsAnErrorWithTheLineToType) {
   }
 }
 
+void expect_alone(const Variables& variables) {
+  auto contract = read(variables);
+  ASSERT_TRUE(contract) << contract.error().text;
+  EXPECT_TRUE(contract->alone());
+}
+
 TEST(Contract, OneTaskOfOneIsAlone) {
-  EXPECT_TRUE(
-      read({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}})->alone());
-  EXPECT_TRUE(read({{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}})->alone());
+  expect_alone({{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}});
+  expect_alone({{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}});
 }
 
 // A batch script has the numbers of its allocation but is no task of a step; a step's own count
 // wins over the allocation's.
 TEST(Contract, ABatchScriptIsAlone) {
-  EXPECT_TRUE(read({{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}})->alone());
-  EXPECT_TRUE(read({{"SLURM_STEP_ID", "0"},
-                    {"SLURM_PROCID", "0"},
-                    {"SLURM_STEP_NUM_TASKS", "1"},
-                    {"SLURM_NTASKS", "4"}})
-                  ->alone());
+  expect_alone({{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}});
+  expect_alone({{"SLURM_STEP_ID", "0"},
+                {"SLURM_PROCID", "0"},
+                {"SLURM_STEP_NUM_TASKS", "1"},
+                {"SLURM_NTASKS", "4"}});
 }
 
 TEST(Contract, OursWinsOverAnotherLaunchers) {
