@@ -30,7 +30,7 @@ struct JobSpec {
   std::string ssh_identity_file;
   int ssh_port = 0;
   std::vector<std::string> launch_agent;  // a program that reaches hosts instead of ssh
-  std::vector<std::string> ssh_options;  // -o style, from --ssh-option
+  std::vector<std::string> ssh_options;   // -o style, from --ssh-option
   std::uint16_t port_low = 0, port_high = 0;
   std::string advertise_address;
   diagnose::NicFilter nics;  // --nic

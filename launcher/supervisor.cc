@@ -113,7 +113,8 @@ class Supervisor : private rendezvous::ServerEvents {
 
   // Local agents keep the stream that they were started with as their link.
   AgentTicket make_ticket(const SpawnGroup& group) const {
-    AgentTicket ticket{name_, {}, secret_, 0, rendezvous::build_id(), lost_after_ms()};
+    AgentTicket ticket{
+        name_, {}, secret_, 0, rendezvous::build_id(), lost_after_ms(), hosts_.size() == 1};
     if (std::ranges::all_of(group.hosts, &HostPlan::local)) return ticket;
     ticket.servers = server_->endpoints();
     if (!job_.spec.advertise_address.empty()) {
@@ -349,10 +350,8 @@ class Supervisor : private rendezvous::ServerEvents {
     auto orders = make_launch_orders(job_.spec, job_.plan, job_.environment, facts, nics, name_,
                                      server_->rank_secret());
     for (const auto& host : job_.plan.hosts) {
+      orders[host.index].output_credit = window_;
       send(host.index, orders[host.index]);
-      for (const auto& rank : host.ranks) {
-        send(host.index, rendezvous::OutputCredit{rank.rank, window_});
-      }
     }
   }
 

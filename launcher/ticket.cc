@@ -22,6 +22,7 @@ base::Bytes encode_ticket(const AgentTicket& ticket) {
   out.put(ticket.host_index);
   out.put(std::string_view(ticket.build_id));
   out.put(ticket.lost_after_ms);
+  out.put(ticket.alone);
 
   base::Bytes framed;
   base::Writer(framed).put(base::ByteSpan(blob));
@@ -41,11 +42,12 @@ base::Result<AgentTicket> decode_ticket(base::ByteSpan blob) {
   auto host_index = in.get<std::uint32_t>();
   std::string build_id = in.text();
   auto lost_after_ms = in.get<std::uint32_t>();
+  bool alone = in.get<std::uint8_t>() != 0;
   if (!in.done() || !secret) {
     return base::fail(base::Code::kProtocol, "the ticket is cut short or too long");
   }
-  return AgentTicket{std::move(job), std::move(servers),  *secret,
-                     host_index,     std::move(build_id), lost_after_ms};
+  return AgentTicket{std::move(job),      std::move(servers), *secret, host_index,
+                     std::move(build_id), lost_after_ms,      alone};
 }
 
 std::string make_greeting(std::string_view build_id) {

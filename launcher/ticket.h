@@ -27,6 +27,7 @@ struct AgentTicket {
   std::uint32_t host_index = 0;               // filled in by the spawner for each host
   std::string build_id;
   std::uint32_t lost_after_ms = 5000;
+  bool alone = false;  // the job's only host: nobody asks for its interfaces
 };
 inline constexpr std::size_t kMaxTicket = 64 * 1024;
 base::Bytes encode_ticket(const AgentTicket& ticket);          // with its length in front

@@ -149,7 +149,7 @@ struct RankExited {  // sent once per rank, after the last of its Output
 enum class Stream : std::uint8_t { kStdout = 1, kStderr = 2 };
 inline bool is_known(Stream s) { return s == Stream::kStdout || s == Stream::kStderr; }
 
-struct Output {  // bytes of one stream of one rank; eof with the last
+struct Output {  // bytes of one stream of one rank; eof at the end of one that had any
   static constexpr MsgType kType = MsgType::kOutput;
   std::int32_t rank = 0;
   Stream stream = Stream::kStdout;
@@ -216,9 +216,10 @@ struct LaunchOrder {
   std::vector<std::string>
       env_from_host;  // names (or globs) taken from the agent's own environment
   std::vector<RankOrder> ranks;
-  std::string rank_secret;  // hex; what ranks get as HVRUN_SECRET
+  std::string rank_secret;          // hex; what ranks get as HVRUN_SECRET
+  std::uint32_t output_credit = 0;  // of each rank, until OutputCredit adds more
   HV_FIELDS(s.epoch, s.program, s.argv, s.working_directory, s.env, s.env_from_host, s.ranks,
-            s.rank_secret)
+            s.rank_secret, s.output_credit)
 };
 
 struct OutputCredit {  // the agent may send this many more bytes of output of this rank

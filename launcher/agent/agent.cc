@@ -97,7 +97,9 @@ void Agent::send_hello(const std::string& reached_from, const std::string& serve
   hello.identity = host_identity();
   hello.pid = ::getpid();
   hello.cpus = usable_cpus();
-  hello.interfaces = diagnose::describe_interfaces(rendezvous::list_interfaces(), "/sys");
+  if (!ticket_.alone) {
+    hello.interfaces = diagnose::describe_interfaces(rendezvous::list_interfaces(), "/sys");
+  }
   hello.reached_from = reached_from;
   hello.server_address = server_address;
   hello.nccl_conf = diagnose::read_nccl_conf();
@@ -206,10 +208,9 @@ void Agent::start_rank(const rendezvous::LaunchOrder& order, const rendezvous::R
     return send(exited);
   }
   send(rendezvous::RankStarted{rank.rank, process->pid});
-  ranks_.push_back(std::make_unique<RankProcess>(rank.rank, std::move(*process),
-                                                 [this](const rendezvous::Output& output) {
-                                                   if (home_) send(output);
-                                                 }));
+  ranks_.push_back(
+      std::make_unique<RankProcess>(rank.rank, std::move(*process), order.output_credit,
+                                    [this](const rendezvous::Output& output) { send(output); }));
 }
 
 void Agent::on_message(const rendezvous::OutputCredit& credit) {

@@ -45,12 +45,13 @@ std::vector<std::string> Tail::lines(std::size_t at_most) const {
   return lines;
 }
 
-RankProcess::RankProcess(int rank, StartedProcess process, Emit emit)
+RankProcess::RankProcess(int rank, StartedProcess process, std::size_t credit, Emit emit)
     : rank_(rank),
       pid_(process.pid),
       emit_(std::move(emit)),
       streams_{Source{Stream::kStdout, std::move(process.out), {}, false},
-               Source{Stream::kStderr, std::move(process.err), {}, false}} {}
+               Source{Stream::kStderr, std::move(process.err), {}, false}},
+      credit_(credit) {}
 
 void RankProcess::watch(Poller& poller) {
   for (auto& source : streams_) {
@@ -89,7 +90,7 @@ void RankProcess::on_readable(Source& source) {
 void RankProcess::close(Source& source) {
   source.eof = true;
   source.fd.reset();
-  if (!discard_) emit_({rank_, source.stream, true, {}});
+  if (!discard_ && !source.tail.empty()) emit_({rank_, source.stream, true, {}});
 }
 
 void RankProcess::signal(int number, bool whole_group) {

@@ -31,7 +31,7 @@ class RankProcess {
  public:
   using Emit = std::function<void(const rendezvous::Output&)>;
 
-  RankProcess(int rank, StartedProcess process, Emit emit);
+  RankProcess(int rank, StartedProcess process, std::size_t credit, Emit emit);
 
   int rank() const { return rank_; }
   pid_t pid() const { return pid_; }
@@ -63,7 +63,7 @@ class RankProcess {
   pid_t pid_;
   Emit emit_;
   std::array<Source, 2> streams_;
-  std::size_t credit_ = 0;
+  std::size_t credit_;
   bool discard_ = false;
   bool asked_to_end_ = false;
   bool exited_ = false;

@@ -66,9 +66,13 @@ TEST(Tail, LastLines) {
 }
 
 TEST(Ticket, Travels) {
-  AgentTicket ticket{
-      "job", {{"10.0.0.1", 4000}, {"fe80::1%eth0", 1}}, rendezvous::Secret::random(), 3, "build",
-      5000};
+  AgentTicket ticket{"job",
+                     {{"10.0.0.1", 4000}, {"fe80::1%eth0", 1}},
+                     rendezvous::Secret::random(),
+                     3,
+                     "build",
+                     5000,
+                     true};
   auto framed = encode_ticket(ticket);
   base::Reader in(framed);
   auto blob = in.bytes();
@@ -78,6 +82,7 @@ TEST(Ticket, Travels) {
   EXPECT_EQ(back->servers, ticket.servers);
   EXPECT_EQ(back->secret.hex(), ticket.secret.hex());
   EXPECT_EQ(back->host_index, 3U);
+  EXPECT_TRUE(back->alone);
   for (std::size_t size = 0; size < blob.size(); ++size)
     EXPECT_FALSE(decode_ticket(blob.first(size)));
 }
