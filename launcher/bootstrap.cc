@@ -79,10 +79,11 @@ Bootstrap Bootstrap::over_shell(AgentTicket ticket, AgentProgram program, std::s
 base::Bytes Bootstrap::opening() const {
   if (!program_) return {};
   std::string script(kScript);
-  script = fill(std::move(script), "%PATH%", quote(program_->path));
-  script = fill(std::move(script), "%BUILD%", quote(program_->build_id));
-  script = fill(std::move(script), "%SIZE%", std::to_string(program_->image->size()));
+  // The path last: what it contains is not looked at again.
   script = fill(std::move(script), "%NAME%", quote("hvrun-" + nonce_));
+  script = fill(std::move(script), "%SIZE%", std::to_string(program_->image->size()));
+  script = fill(std::move(script), "%BUILD%", quote(program_->build_id));
+  script = fill(std::move(script), "%PATH%", quote(program_->path));
   return base::to_bytes(script);
 }
 

@@ -1,287 +1,13 @@
 #include "launcher/ssh_config.h"
 
-#include <algorithm>
-#include <map>
-#include <set>
-
 #include "launcher/ssh_pattern.h"
+#include "launcher/ssh_settings.h"
 #include "rendezvous/base/text.h"
 
 namespace hv::launcher {
 namespace {
 
-using Words = std::vector<std::string>;
-
-// Keywords that SshTarget has fields for.
-const std::set<std::string_view> kUsed = {"hostname",
-                                          "user",
-                                          "port",
-                                          "identityfile",
-                                          "identitiesonly",
-                                          "identityagent",
-                                          "connecttimeout",
-                                          "addressfamily",
-                                          "bindaddress",
-                                          "ciphers",
-                                          "macs",
-                                          "kexalgorithms",
-                                          "hostkeyalgorithms",
-                                          "pubkeyacceptedalgorithms",
-                                          "userknownhostsfile",
-                                          "globalknownhostsfile",
-                                          "stricthostkeychecking",
-                                          "ignoreunknown"};
-
-// Keywords that need the OpenSSH client, unless they have one of these values.
-const std::map<std::string_view, std::set<std::string_view>> kForClient = {
-    {"proxyjump", {"none"}},
-    {"proxycommand", {"none"}},
-    {"certificatefile", {"none"}},
-    {"hostkeyalias", {}},
-    {"pkcs11provider", {"none"}},
-    {"knownhostscommand", {"none"}},
-    {"verifyhostkeydns", {"no", "false"}},
-    {"canonicalizehostname", {"no", "false"}},
-    {"hostbasedauthentication", {"no", "false"}},
-    {"controlpath", {"none"}},
-    {"revokedhostkeys", {"none"}},
-    {"pubkeyauthentication", {"yes", "true", "unbound", "host-bound"}},
-    {"nohostauthenticationforlocalhost", {"no", "false"}},
-    {"bindinterface", {}},
-};
-
-// Keywords that make no difference to starting one program without a terminal.
-const std::set<std::string_view> kSkipped = {"addkeystoagent",
-                                             "batchmode",
-                                             "canonicaldomains",
-                                             "canonicalizefallbacklocal",
-                                             "canonicalizemaxdots",
-                                             "canonicalizepermittedcnames",
-                                             "casignaturealgorithms",
-                                             "challengeresponseauthentication",
-                                             "channeltimeout",
-                                             "checkhostip",
-                                             "clearallforwardings",
-                                             "compression",
-                                             "compressionlevel",
-                                             "connectionattempts",
-                                             "controlmaster",
-                                             "controlpersist",
-                                             "dynamicforward",
-                                             "enableescapecommandline",
-                                             "enablesshkeysign",
-                                             "escapechar",
-                                             "exitonforwardfailure",
-                                             "fingerprinthash",
-                                             "forkafterauthentication",
-                                             "forwardagent",
-                                             "forwardx11",
-                                             "forwardx11timeout",
-                                             "forwardx11trusted",
-                                             "gatewayports",
-                                             "gssapiclientidentity",
-                                             "gssapidelegatecredentials",
-                                             "gssapikexalgorithms",
-                                             "gssapikeyexchange",
-                                             "gssapirenewalforcesrekey",
-                                             "gssapiserveridentity",
-                                             "gssapitrustdns",
-                                             "hashknownhosts",
-                                             "hostbasedacceptedalgorithms",
-                                             "ipqos",
-                                             "kbdinteractiveauthentication",
-                                             "kbdinteractivedevices",
-                                             "localcommand",
-                                             "localforward",
-                                             "loglevel",
-                                             "logverbose",
-                                             "numberofpasswordprompts",
-                                             "obscurekeystroketiming",
-                                             "passwordauthentication",
-                                             "permitlocalcommand",
-                                             "permitremoteopen",
-                                             "preferredauthentications",
-                                             "rekeylimit",
-                                             "remotecommand",
-                                             "remoteforward",
-                                             "requesttty",
-                                             "requiredrsasize",
-                                             "securitykeyprovider",
-                                             "sendenv",
-                                             "serveralivecountmax",
-                                             "serveraliveinterval",
-                                             "sessiontype",
-                                             "setenv",
-                                             "stdinnull",
-                                             "streamlocalbindmask",
-                                             "streamlocalbindunlink",
-                                             "syslogfacility",
-                                             "tag",
-                                             "tcpkeepalive",
-                                             "tunnel",
-                                             "tunneldevice",
-                                             "updatehostkeys",
-                                             "usekeychain",
-                                             "visualhostkey",
-                                             "xauthlocation"};
-
-const std::map<std::string_view, std::string_view> kOtherNames = {
-    {"pubkeyacceptedkeytypes", "pubkeyacceptedalgorithms"},
-    {"dsaauthentication", "pubkeyauthentication"}};
-
-// What the configuration says about one host.
-class Settings {
- public:
-  Settings(const SshHome& home, std::string name) : home_(home), name_(std::move(name)) {}
-
-  void read_file(const std::string& path, const std::string& folder) {
-    active_ = true;
-    read_part(path, folder, 0);
-  }
-  // One line: a block's head, an Include, or a setting.
-  void read_line(std::string_view text, const std::string& folder, int depth) {
-    auto line = parse_ssh_line(text);
-    if (!line) return need_client("a quote is not closed in: " + std::string(text));
-    if (line->keyword.empty()) return;
-    if (line->keyword == "host") {
-      active_ = matches_patterns(line->words, name_);
-    } else if (line->keyword == "match") {
-      active_ = matches(line->words);
-    } else if (!active_) {
-      return;
-    } else if (line->keyword == "include") {
-      include(line->words, folder, depth);
-    } else {
-      set(line->keyword, line->words);
-    }
-  }
-  void set(std::string keyword, const Words& words) {
-    if (auto other = kOtherNames.find(keyword); other != kOtherNames.end()) keyword = other->second;
-    if (words.empty()) return need_client(keyword + " has no value");
-    if (keyword == "identityfile") {
-      if (std::find(identity_files_.begin(), identity_files_.end(), words[0]) ==
-          identity_files_.end()) {
-        identity_files_.push_back(words[0]);
-      }
-      return;
-    }
-    if (!first_.emplace(keyword, words).second) return;
-    if (auto special = kForClient.find(keyword); special != kForClient.end()) {
-      if (!special->second.count(words[0])) need_client(keyword + " is set");
-    } else if (keyword == "gssapiauthentication") {
-      if ((words[0] == "yes" || words[0] == "true") && has_kerberos_ticket()) {
-        need_client(keyword + " is set and there is a Kerberos ticket");
-      }
-    } else if (!kUsed.count(keyword) && !kSkipped.count(keyword) &&
-               !matches_patterns(base_words(value("ignoreunknown")), keyword)) {
-      need_client("the keyword " + keyword + " is not known here");
-    }
-  }
-
-  std::string value(const std::string& keyword, std::string otherwise = {}) const {
-    auto found = first_.find(keyword);
-    return found == first_.end() ? otherwise : found->second.front();
-  }
-  Words words(const std::string& keyword, Words otherwise) const {
-    auto found = first_.find(keyword);
-    return found == first_.end() ? std::move(otherwise) : found->second;
-  }
-  const Words& identity_files() const { return identity_files_; }
-  std::string user() const { return value("user", home_.user); }
-  // With its %h filled in.
-  std::string host_name() {
-    auto text = expand_ssh_text(
-        value("hostname", name_),
-        [&](char c) { return c == 'h' ? std::optional(name_) : std::nullopt; },
-        [](const char*) { return std::nullopt; });
-    if (!text) need_client("HostName " + value("hostname") + " is not understood here");
-    return text.value_or(name_);
-  }
-
-  void need_client(std::string why) {
-    if (client_needed_.empty()) client_needed_ = std::move(why);
-  }
-  const std::string& client_needed() const { return client_needed_; }
-  bool wants_final_pass() const { return wants_final_pass_; }
-  void begin_final_pass() { final_pass_ = true; }
-
- private:
-  static Words base_words(const std::string& list) {
-    Words words;
-    for (auto word : base::split(list, ',')) words.emplace_back(base::trim(word));
-    return words;
-  }
-
-  void read_part(const std::string& path, const std::string& folder, int depth) {
-    auto text = home_.read(path);
-    if (!text) return;
-    for (auto line : base::split(*text, '\n')) read_line(line, folder, depth);
-  }
-
-  void include(const Words& patterns, const std::string& folder, int depth) {
-    if (depth >= 16) return need_client("Include is nested too deeply");
-    for (auto pattern : patterns) {
-      if (pattern.rfind("~/", 0) == 0) {
-        pattern = home_.directory + pattern.substr(1);
-      } else if (pattern.front() != '/') {
-        pattern = folder + "/" + pattern;
-      }
-      for (const auto& path : home_.glob(pattern)) {
-        read_part(path, folder, depth + 1);
-        active_ = true;  // only an active block includes
-      }
-    }
-  }
-
-  bool matches(const Words& words) {
-    bool all = true;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      bool negated = words[i].front() == '!';
-      auto criterion = negated ? words[i].substr(1) : words[i];
-      bool matched = false;
-      if (criterion == "all") {
-        matched = true;
-      } else if (criterion == "final") {
-        wants_final_pass_ = true;
-        matched = final_pass_;
-      } else if (criterion == "canonical") {
-        matched = false;
-      } else {
-        if (++i == words.size()) {
-          need_client("Match " + criterion + " has no argument");
-          return false;
-        }
-        auto subject = subject_of(criterion);
-        if (!subject) {
-          if (all) need_client("Match " + criterion + " is not understood here");
-          return false;
-        }
-        matched = matches_patterns(base_words(words[i]), *subject);
-      }
-      all = all && matched != negated;
-    }
-    return all;
-  }
-  std::optional<std::string> subject_of(std::string_view criterion) {
-    if (criterion == "host") return host_name();
-    if (criterion == "originalhost") return name_;
-    if (criterion == "user") return user();
-    if (criterion == "localuser") return home_.user;
-    return std::nullopt;
-  }
-
-  bool has_kerberos_ticket() const {
-    return home_.getenv("KRB5CCNAME") || home_.read("/tmp/krb5cc_" + std::to_string(home_.uid));
-  }
-
-  const SshHome& home_;
-  std::string name_;
-  bool active_ = true;
-  bool wants_final_pass_ = false, final_pass_ = false;
-  std::map<std::string, Words> first_;
-  Words identity_files_;
-  std::string client_needed_;
-};
+using Words = SshSettings::Words;
 
 // Fills in what files and texts may contain: ~, %h, ${HOME}.
 class Expander {
@@ -326,7 +52,7 @@ class Expander {
   const SshTarget& target_;
 };
 
-void take_files(Settings& settings, const SshHome& home, SshTarget& target) {
+void take_files(SshSettings& settings, const SshHome& home, SshTarget& target) {
   Expander expand(home, target);
   auto expand_all = [&](const Words& texts) {
     Words paths;
@@ -363,7 +89,7 @@ void take_files(Settings& settings, const SshHome& home, SshTarget& target) {
   }
 }
 
-void take_policy(Settings& settings, SshTarget& target) {
+void take_policy(SshSettings& settings, SshTarget& target) {
   auto strict = settings.value("stricthostkeychecking", "ask");
   if (strict == "accept-new") {
     target.host_keys = HostKeyPolicy::kAcceptNew;
@@ -406,7 +132,7 @@ base::Result<SshTarget> make_ssh_target(const HostSpec& host, const SshFlags& fl
     target.client_arguments.insert(target.client_arguments.end(), {flag, value});
   };
 
-  Settings settings(home, host.name);
+  SshSettings settings(home, host.name);
   if (int port = host.ssh_port != 0 ? host.ssh_port : flags.port; port != 0) {
     settings.set("port", {std::to_string(port)});
     argument("-p", std::to_string(port));

@@ -38,15 +38,19 @@ bool matches_patterns(const std::vector<std::string>& patterns, std::string_view
   return found;
 }
 
+std::string to_lower(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return lower;
+}
+
 std::optional<SshLine> parse_ssh_line(std::string_view line) {
   constexpr std::string_view kGaps = " \t\r\f";
   line = base::trim(line);
   if (line.empty() || line.front() == '#') return SshLine{};
   auto end = std::min(line.find_first_of(" \t="), line.size());
   SshLine parsed;
-  for (char c : line.substr(0, end)) {
-    parsed.keyword += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
+  parsed.keyword = to_lower(line.substr(0, end));
   line = base::trim(line.substr(end));
   if (!line.empty() && line.front() == '=') line = base::trim(line.substr(1));
 

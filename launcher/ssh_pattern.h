@@ -15,6 +15,8 @@ bool matches_pattern(std::string_view pattern, std::string_view text);
 // A list with '!' for exceptions: one pattern matches and no exception does.
 bool matches_patterns(const std::vector<std::string>& patterns, std::string_view text);
 
+std::string to_lower(std::string_view text);
+
 struct SshLine {
   std::string keyword;  // in lower case; empty: a blank line or a comment
   std::vector<std::string> words;

@@ -194,8 +194,11 @@ base::Result<void> Session::authenticate(base::Deadline deadline) {
   }
   if (in && !*in && target_.identity_files.empty()) in = try_files(target_.default_identity_files);
   if (!in) return base::fail(in.error());
-  if (!*in) return base::fail(refused());
-  return {};
+  if (*in) return {};
+  auto error = refused();
+  // libssh cannot pick one key of an agent.
+  if (target_.identities_only && !target_.agent_socket.empty()) error.sys = EPROTONOSUPPORT;
+  return base::fail(std::move(error));
 }
 
 base::Result<bool> Session::try_file(const std::string& path, base::Deadline deadline) {
