@@ -8,11 +8,14 @@ namespace hv::launcher {
 
 namespace {
 
+// Less than the whole time to start: so a spawner's reason comes before the job's time is up.
+base::Millis spawn_time(const JobSpec& spec) { return spec.start_timeout * 9 / 10; }
+
 SshOptions make_ssh_options(const JobSpec& spec, AgentProgram program) {
   SshOptions options;
   options.flags = {spec.ssh_identity_file, spec.ssh_port, spec.ssh_options};
   options.program = std::move(program);
-  options.start_timeout = spec.start_timeout;
+  options.start_timeout = spawn_time(spec);
   return options;
 }
 
@@ -27,7 +30,7 @@ base::Result<std::vector<SpawnGroup>> make_spawn_groups(boost::asio::io_context&
   if (!local.empty()) {
     auto path = find_agent_path();
     if (!path) return base::fail(path.error());
-    groups.push_back({make_local_spawner(io, *path, spec.start_timeout), std::move(local)});
+    groups.push_back({make_local_spawner(io, *path, spawn_time(spec)), std::move(local)});
   }
   if (!remote.empty()) {
     auto program = find_agent_program();
@@ -35,7 +38,7 @@ base::Result<std::vector<SpawnGroup>> make_spawn_groups(boost::asio::io_context&
     groups.push_back(
         {spec.launch_agent.empty()
              ? make_ssh_spawner(io, make_ssh_options(spec, *program))
-             : make_command_spawner(io, {spec.launch_agent, *program, spec.start_timeout, 32}),
+             : make_command_spawner(io, {spec.launch_agent, *program, spawn_time(spec), 32}),
          std::move(remote)});
   }
   return groups;

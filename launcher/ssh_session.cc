@@ -3,6 +3,7 @@
 #include <libssh/callbacks.h>
 #include <libssh/libssh.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,7 +53,7 @@ class Session : public SshSession {
     while (true) {
       int result = call();
       if (result != SSH_AGAIN && result != SSH_AUTH_AGAIN) return result;
-      pollfd fds[] = {{ssh_get_fd(session_), wanted(), 0}, {stop_, POLLIN, 0}};
+      pollfd fds[] = {{socket_, wanted(), 0}, {stop_, POLLIN, 0}};
       int ready = ::poll(fds, 2, deadline.poll_ms());
       if (fds[1].revents != 0) return base::fail(Code::kAborted, "stopped by hvrun");
       if (ready == 0) {
@@ -70,6 +71,7 @@ class Session : public SshSession {
     return ssh_options_set(session_, option, value.c_str()) == SSH_OK;
   }
   base::Result<void> set_options(const KnownHosts& known);
+  base::Result<void> read_greeting(base::Deadline deadline);
   base::Error handshake_error() const;
   base::Result<bool> try_file(const std::string& path, base::Deadline deadline);
   base::Result<bool> try_agent(base::Deadline deadline);
@@ -92,6 +94,7 @@ class Session : public SshSession {
   ino_t socket_inode_ = 0;
   ssh_channel channel_ = nullptr;
   ssh_channel_callbacks_struct callbacks_{};
+  std::string greeting_;
   std::vector<std::string> tried_;
   std::optional<int> exit_code_;
   std::string exit_signal_;
@@ -141,6 +144,7 @@ base::Result<void> Session::connect(base::Deadline deadline) {
   socket_inode_ = inode_of(socket_);
   ssh_options_set(session_, SSH_OPTIONS_FD, &socket_);
   ssh_set_blocking(session_, 0);
+  if (auto read = read_greeting(deadline); !read) return read;
   auto connected = settle(deadline, "the ssh handshake", [&] { return ssh_connect(session_); });
   if (!connected) return base::fail(connected.error());
   if (*connected != SSH_OK) return base::fail(handshake_error());
@@ -151,24 +155,38 @@ base::Result<void> Session::connect(base::Deadline deadline) {
   return known->check(target_, shown);
 }
 
+// The server speaks first. Its words stay in the socket for libssh, which would not tell us.
+base::Result<void> Session::read_greeting(base::Deadline deadline) {
+  char words[256];
+  auto size = settle(deadline, "the ssh handshake", [&] {
+    auto got = ::recv(socket_, words, sizeof words, MSG_PEEK | MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return SSH_AGAIN;
+    return static_cast<int>(std::max<ssize_t>(got, 0));
+  });
+  if (!size) return base::fail(size.error());
+  greeting_.assign(words, static_cast<std::size_t>(*size));
+  if (greeting_.empty()) return base::fail(handshake_error());
+  return {};
+}
+
 base::Error Session::handshake_error() const {
   std::string said = ssh_get_error(session_);
-  auto says = [&](std::string_view word) { return said.find(word) != said.npos; };
-  if (says("no match") || says("unsupported")) {
+  auto port = std::to_string(target_.port);
+  if (said.find("no match") != said.npos || said.find("unsupported") != said.npos) {
     return {Code::kUnavailable, "handshake: " + said, {}, EPROTONOSUPPORT};
   }
-  // A server that sheds load just closes, with or without a line of text instead of its version.
-  if (says("Socket error") || says("disconnected") || says("MaxStartups") || says("reset") ||
-      says("remote host") || said.empty()) {
+  auto greets = [&](std::string_view words) { return greeting_.find(words) != greeting_.npos; };
+  // A server that sheds load just closes, or says one of these first.
+  if (greeting_.empty() || greets("SSH-") || greets("MaxStartups") || greets("Not allowed")) {
     return {Code::kUnavailable,
-            "reset: port " + std::to_string(target_.port) +
+            "reset: port " + port +
                 " closed the connection during the ssh handshake (MaxStartups of its sshd?)",
             {},
             ECONNRESET};
   }
+  auto line = greeting_.substr(0, greeting_.find_first_of("\r\n"));
   return {Code::kUnavailable,
-          "handshake: no ssh server that we understand on port " + std::to_string(target_.port) +
-              ": " + said,
+          "handshake: on port " + port + " there is no ssh server; it says: " + line,
           {},
           0};
 }

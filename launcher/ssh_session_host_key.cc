@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <fstream>
 
+#include "launcher/ssh_pattern.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/text.h"
 
@@ -21,6 +22,13 @@ std::string known_name(const SshTarget& target) {
 }
 
 SshKey key_of_line(const std::string& name, const std::string& line) {
+  // libssh takes a pattern with '!' for one that never matches, not for an exception.
+  auto patterns = line.substr(0, line.find_first_of(" \t"));
+  if (patterns.find('!') != patterns.npos) {
+    std::vector<std::string> list;
+    for (auto pattern : base::split(patterns, ',')) list.emplace_back(pattern);
+    if (!matches_patterns(list, name)) return nullptr;
+  }
   ssh_knownhosts_entry* entry = nullptr;
   if (ssh_known_hosts_parse_line(name.c_str(), line.c_str(), &entry) != SSH_OK) return nullptr;
   SshKey key(ssh_key_dup(entry->publickey));
