@@ -130,6 +130,8 @@ Variables rank_variables(const Plan& plan, const HostPlan& host, const RankPlan&
   contract.addresses = place.addresses;
   contract.master_address = place.master_address;
   contract.master_port = place.master_port;
+  contract.port_low = place.port_low;
+  contract.port_high = place.port_high;
   auto variables = rendezvous::contract_variables(contract);
   std::erase_if(variables, [](const KeyValue& v) { return v.key == "HVRUN_SERVER"; });
   return variables;

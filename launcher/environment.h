@@ -41,6 +41,7 @@ struct RankPlace {
   std::vector<std::string> addresses;  // of this host, best first; empty: one host
   std::string master_address;
   int master_port = 0;
+  std::uint16_t port_low = 0, port_high = 0;  // where ranks may listen; 0: anywhere
 };
 Variables rank_variables(const Plan& plan, const HostPlan& host, const RankPlan& rank,
                          const RankPlace& place);

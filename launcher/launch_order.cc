@@ -50,6 +50,8 @@ std::vector<rendezvous::LaunchOrder> make_launch_orders(const JobSpec& spec, con
   RankPlace place{job, rendezvous::build_id(), rank_secret, {}, "127.0.0.1", 0};
   if (several) place.master_address = nics.hosts.front().addresses.front();
   place.master_port = facts.front().preflight.master_port;
+  place.port_low = spec.port_low;
+  place.port_high = spec.port_high;
 
   std::vector<rendezvous::LaunchOrder> orders;
   for (std::size_t i = 0; i < plan.hosts.size(); ++i) {

@@ -1,5 +1,6 @@
 #include "rendezvous/contract.h"
 
+#include <algorithm>
 #include <array>
 
 #include "rendezvous/base/text.h"
@@ -141,6 +142,16 @@ Result<Contract> read_contract(const Getenv& getenv) {
   for (auto address : base::split(addresses, ',')) {
     if (!base::trim(address).empty()) contract.addresses.emplace_back(base::trim(address));
   }
+  if (auto range = in.text("HVRUN_PORT_RANGE"); !range.empty()) {
+    auto dash = std::min(range.find('-'), range.size());
+    auto low = base::parse_int(range.substr(0, dash));
+    auto high = base::parse_int(range.substr(std::min(dash + 1, range.size())));
+    if (!low || !high || *low < 1 || *high < *low || *high > 65535) {
+      return fail(Code::kUsage, "HVRUN_PORT_RANGE=" + range + " is not LOW-HIGH");
+    }
+    contract.port_low = static_cast<std::uint16_t>(*low);
+    contract.port_high = static_cast<std::uint16_t>(*high);
+  }
   return contract;
 }
 
@@ -173,6 +184,10 @@ std::vector<KeyValue> contract_variables(const Contract& contract) {
   }
   add("HVRUN_BUILD", contract.build_id);
   add("HVRUN_ADDRESSES", base::join(contract.addresses, ","));
+  if (contract.port_low != 0) {
+    add("HVRUN_PORT_RANGE",
+        std::to_string(contract.port_low) + "-" + std::to_string(contract.port_high));
+  }
   add("HOROVOD_HOSTNAME", contract.host);
   add_number("RANK", contract.rank);
   add_number("WORLD_SIZE", contract.size);

@@ -11,6 +11,7 @@
 //   HVRUN_SERVER       "addr:port,[v6]:port": the server itself, for a rank without an agent
 //   HVRUN_BUILD        build id of launcher and agent
 //   HVRUN_ADDRESSES    addresses of this host that peers may use, best first, comma separated
+//   HVRUN_PORT_RANGE   "31000-31015": where ranks listen for each other; unset: any free port
 // and the same numbers under the names other tools use: HOROVOD_RANK … HOROVOD_CROSS_SIZE,
 // HOROVOD_HOSTNAME, RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK, MASTER_ADDR and
 // MASTER_PORT (if master_port is set).
@@ -40,6 +41,7 @@ struct Contract {
   std::optional<Secret> secret;
   std::string build_id;
   std::vector<std::string> addresses;
+  std::uint16_t port_low = 0, port_high = 0;  // 0: any
   std::string master_address;
   int master_port = 0;
 

@@ -52,6 +52,8 @@ Result<WorldImpl::Parts> meet(const rendezvous::Contract& contract, rendezvous::
   DataListenerOptions options;
   options.across_hosts = contract.num_hosts > 1;
   options.addresses = contract.addresses;
+  options.port_low = contract.port_low;
+  options.port_high = contract.port_high;
   auto listener = open_data_listener(options);
   if (!listener) return base::fail(listener.error());
 

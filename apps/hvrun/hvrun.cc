@@ -13,6 +13,7 @@
 #include "launcher/hosts.h"
 #include "launcher/output.h"
 #include "launcher/plan_json.h"
+#include "launcher/port_range.h"
 #include "launcher/report.h"
 #include "launcher/spawn_groups.h"
 #include "launcher/supervisor.h"
@@ -94,6 +95,8 @@ int main(int argc, char** argv) {
 
   auto plan = plan_job(spec);
   if (!plan) return give_up(plan.error());
+  auto ports = launcher::check_port_range(spec, *plan);
+  if (!ports) return give_up(ports.error());
   auto environment = launcher::make_environment(launcher::read_environment(environ), spec);
   if (!environment) return give_up(environment.error());
   for (const auto& note : environment->notes) say(note);

@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{200};
 constexpr milliseconds kNextAddress{1000};   // silence before the next address is tried too
-constexpr milliseconds kGiveUp{15000};       // refused everywhere for so long: unreachable
+constexpr milliseconds kGiveUp{15000};       // without success for so long: unreachable
 constexpr milliseconds kVisitorTime{10000};  // for a visitor's handshake
 constexpr std::size_t kMaxVisitors = 1024;
 
@@ -131,13 +131,15 @@ void TcpDialer::on_timer() {
   set_timer();
 }
 
-// One more address; after the last one, from the beginning, unless every one has refused for long.
+// One more address; after the last one, from the beginning, unless none has let us in for long.
 void TcpDialer::try_next(int rank, Dialing& dialing) {
   const auto now = base::Clock::now();
   const auto& peer = peers_[static_cast<std::size_t>(rank)];
-  const auto trying = std::count_if(guests_.begin(), guests_.end(),
-                                    [&](const auto& g) { return g.second.rank == rank; });
-  if (trying == 0 && (now - dialing.begun > kGiveUp || peer.endpoints.empty())) {
+  if (now - dialing.begun > kGiveUp || peer.endpoints.empty()) {
+    for (const auto& [id, guest] : guests_) {
+      if (guest.rank == rank) dialing.reasons[guest.endpoint] = "does not answer";
+    }
+    std::erase_if(guests_, [&](const auto& g) { return g.second.rank == rank; });
     std::string reasons;
     for (const auto& [endpoint, reason] : dialing.reasons) {
       if (!reasons.empty()) reasons += "; ";

@@ -216,10 +216,21 @@ class Firewall(LabTest):
     def test_ports_stay_in_the_range_that_is_open(self):
         for host in ("h0", "h1", "h2"):
             self.lab.firewall(host, 22, "31000-31015")
-        done = self.hvrun("--verbose", "-np", 4, "-H", "h1:2,h2:2", "--port-range", "31000-31015",
-                          "true")
+        where = ("--verbose", "-np", 8, "-H", "h1:4,h2:4", "--port-range")
+        bench = (binary("hvbench"), "allreduce", "--min-bytes", "1M", "--max-bytes", "1M",
+                 "--iters", 2)
+        done = self.hvrun(*where, "31000-31015", *bench)
         self.assertEqual(done.code, 0, done)
         self.assertIn("by 10.77", done.err, done)  # over TCP, not over ssh's stream
+        done = self.hvrun(*where, "31000-31003", *bench)
+        self.assertEqual(done.code, 2, done)
+        self.assertIn("h1 needs 5", done.err)
+        self.assertLess(done.seconds, 1.5)
+        # Ranks that cannot reach each other say so.
+        done = self.hvrun(*where[:-1], *bench)
+        self.assertNotEqual(done.code, 0, done)
+        self.assertRegex(done.err, "does not answer", done)
+        self.assertLess(done.seconds, 30)
 
     def test_only_ssh_gets_through(self):
         for host in ("h0", "h1", "h2"):

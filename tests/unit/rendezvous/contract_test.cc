@@ -36,6 +36,8 @@ Contract example() {
   contract.secret = Secret::random();
   contract.build_id = build_id();
   contract.addresses = {"10.0.0.2", "fe80::2%eth0"};
+  contract.port_low = 31000;
+  contract.port_high = 31015;
   contract.master_address = "10.0.0.1";
   contract.master_port = 29500;
   return contract;
@@ -62,6 +64,8 @@ TEST(Contract, WhatWasWrittenIsRead) {
   ASSERT_TRUE(read_back) << read_back.error().text;
   EXPECT_FALSE(read_back->alone());
   EXPECT_EQ(variables_of(*read_back), variables_of(written));
+
+  EXPECT_EQ(read_back->port_high, 31015);
 
   written.agent_socket.clear();
   written.servers = {{"10.0.0.1", 4000}, {"::1", 4000}};
@@ -110,6 +114,9 @@ TEST(Contract, NumbersAreChecked) {
                                                                   {"HVRUN_CROSS_RANK", "2"},
                                                                   {"HVRUN_NUM_HOSTS", "0"},
                                                                   {"HVRUN_EPOCH", ""},
+                                                                  {"HVRUN_PORT_RANGE", "5"},
+                                                                  {"HVRUN_PORT_RANGE", "9-8"},
+                                                                  {"HVRUN_PORT_RANGE", "1-65536"},
                                                                   {"MASTER_PORT", "65536"}}) {
     auto variables = variables_of(example());
     variables[name] = value;
