@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -163,6 +164,21 @@ HV_RANK_PROGRAM(late_arrivals) {
   std::nth_element(delays.begin(), delays.begin() + 5, delays.end());
   std::printf("median delay %ld us\n", static_cast<long>(delays[5] / 1000));
   CHECK_RANK(delays[5] < 15'000'000);
+  return 0;
+}
+
+HV_RANK_PROGRAM(fork_children) {
+  World world = join_job();
+  for (int i = 0; i < 3; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      { World copy = std::move(world); }
+      _exit(0);
+    }
+    int status = -1;
+    CHECK_RANK(::waitpid(child, &status, 0) == child && status == 0);
+    CHECK_RANK(sums_are_exact<float>(world, 1000, 1));
+  }
   return 0;
 }
 
@@ -445,6 +461,11 @@ TEST_P(SeveralProcesses, SleepersWakeForTheLastRank) {
   RankJob job({"late_arrivals", GetParam(), {}});
   EXPECT_THAT(job.wait_all(), Each(0));
   for (int rank = 0; rank < size(); ++rank) std::printf("%s", job.output(rank).c_str());
+}
+
+TEST_P(SeveralProcesses, AForkedChildTakesNothingWithIt) {
+  RankJob job({"fork_children", GetParam(), {}});
+  EXPECT_THAT(job.wait_all(), Each(0));
 }
 
 TEST_P(SeveralProcesses, AnAbsenteeIsNamedWhenTheTimeIsUp) {
