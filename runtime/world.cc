@@ -78,7 +78,8 @@ void keep_for_ever(T... things) {
 
 WorldImpl::~WorldImpl() {
   if (::getpid() != process_) {
-    return keep_for_ever(std::move(engine_), std::move(store_), std::move(plane_));
+    keep_for_ever(std::move(engine_), std::move(store_), std::move(plane_));
+    return;
   }
   if (ended_) return;
   if (std::uncaught_exceptions() > 0 && engine_->pending() > 0) {

@@ -341,6 +341,7 @@ HV_RANK_PROGRAM(cycles) {
 struct Activity {
   long switches = 0;
   long ticks = 0;
+  std::map<std::string, long> of_thread;
 };
 Activity activity() {  // of all threads but the caller's
   Activity sum;
@@ -351,7 +352,12 @@ Activity activity() {  // of all threads but the caller's
     if (id[0] == '.' || id == self) continue;
     std::ifstream status("/proc/self/task/" + id + "/status");
     for (std::string line; std::getline(status, line);) {
-      if (line.starts_with("voluntary_ctxt_switches:")) sum.switches += std::stol(line.substr(24));
+      if (!line.starts_with("voluntary_ctxt_switches:")) continue;
+      std::string name;
+      std::getline(std::ifstream("/proc/self/task/" + id + "/comm"), name);
+      const long switches = std::stol(line.substr(24));
+      sum.of_thread[name + " " + id] = switches;
+      sum.switches += switches;
     }
     std::ifstream stat("/proc/self/task/" + id + "/stat");
     std::string all((std::istreambuf_iterator<char>(stat)), {});
@@ -380,8 +386,12 @@ HV_RANK_PROGRAM(idle) {
   const Activity after = activity();
   std::printf("%ld wake-ups and %ld ticks in 3 s\n", after.switches - before.switches,
               after.ticks - before.ticks);
+  for (const auto& [thread, switches] : after.of_thread) {
+    std::printf("  %s: %ld, before %ld\n", thread.c_str(), switches, before.of_thread.at(thread));
+  }
   CHECK_RANK(after.switches == before.switches);
   CHECK_RANK(after.ticks == before.ticks);
+  std::this_thread::sleep_for(std::chrono::seconds(2));  // others may still be counting
   world.barrier().wait();
   return 0;
 }
