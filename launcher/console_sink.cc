@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 
+#include "launcher/line_printer.h"
 #include "launcher/output.h"
 #include "rendezvous/base/log.h"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/diagnose/nic_filter.h"
+#include "launcher/line_printer.h"
 #include "launcher/plan.h"
 #include "rendezvous/messages.h"
 
@@ -36,7 +37,7 @@ struct JobSpec {
   diagnose::NicFilter nics;  // --nic
 
   std::string output_directory;  // --output-filename
-  std::string prefix = "rank";   // none | rank | host | time, combinations by comma
+  PrefixStyle prefix;
   std::chrono::milliseconds start_timeout{30000};
   std::chrono::milliseconds grace{5000};
   std::chrono::milliseconds beat{1000};

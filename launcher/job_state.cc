@@ -17,121 +17,13 @@ constexpr auto kNever = base::Clock::time_point::max();
 constexpr auto kSlack = 2s;      // on top of lost-after and grace, for everything that is bounded
 constexpr auto kToRelease = 3s;  // for an agent to clean up and end
 
-int code_of(const rendezvous::RankExited& exited) {
-  return exited.signal != 0 ? 128 + exited.signal : exited.exit_code;
-}
-
 // A program that is missing or not executable has its own code, as in a shell.
 int start_code(const base::Error& error) {
   if (error.sys == ENOENT) return kExitNotFound;
   return error.sys == EACCES ? kExitNotExecutable : kExitStartFailed;
 }
 
-std::string how_it_ended(const rendezvous::RankExited& exited) {
-  if (!exited.exec_error.empty()) return "could not be started: " + exited.exec_error + ";";
-  if (exited.signal == 0) return "exited with code " + std::to_string(exited.exit_code);
-  std::string text = "was killed by signal " + std::to_string(exited.signal) + " (" +
-                     signal_name(exited.signal) + ")";
-  if (exited.oom_killed) text += ", out of memory,";
-  if (exited.core_dumped) text += ", core dumped,";
-  return text;
-}
-
 }  // namespace
-
-std::string_view to_string(Phase phase) {
-  switch (phase) {
-    case Phase::kStarting:
-      return "starting";
-    case Phase::kRunning:
-      return "running";
-    case Phase::kEnding:
-      return "ending";
-    case Phase::kReleasing:
-      return "releasing";
-    case Phase::kDone:
-      return "done";
-  }
-  return "?";
-}
-
-std::string_view to_string(EventKind kind) {
-  switch (kind) {
-    case EventKind::kAgentUp:
-      return "agent up";
-    case EventKind::kPreflightOk:
-      return "preflight ok";
-    case EventKind::kPreflightBad:
-      return "preflight bad";
-    case EventKind::kRankStarted:
-      return "rank started";
-    case EventKind::kRankExited:
-      return "rank exited";
-    case EventKind::kRankJoined:
-      return "rank joined";
-    case EventKind::kRankLeft:
-      return "rank left";
-    case EventKind::kRankFault:
-      return "rank fault";
-    case EventKind::kHostDone:
-      return "host done";
-    case EventKind::kAgentFault:
-      return "agent fault";
-    case EventKind::kHostLost:
-      return "host lost";
-    case EventKind::kAgentEnded:
-      return "agent ended";
-    case EventKind::kInterrupt:
-      return "interrupt";
-    case EventKind::kTimeUp:
-      return "time up";
-  }
-  return "?";
-}
-
-// What is not listed changes nothing.
-const std::vector<JobState::Move>& JobState::table() {
-  using P = Phase;
-  using E = EventKind;
-  using J = JobState;
-  static const std::vector<Move> moves = {
-      {P::kStarting, E::kAgentUp, &J::agent_up},
-      {P::kStarting, E::kPreflightOk, &J::preflight_ok},
-      {P::kStarting, E::kPreflightBad, &J::not_startable},
-      {P::kStarting, E::kAgentFault, &J::not_startable},
-      {P::kStarting, E::kHostLost, &J::not_startable},
-      {P::kStarting, E::kAgentEnded, &J::not_startable},
-      {P::kStarting, E::kInterrupt, &J::interrupted_at_start},
-      {P::kStarting, E::kTimeUp, &J::start_timeout},
-
-      {P::kRunning, E::kRankStarted, &J::rank_started},
-      {P::kRunning, E::kRankExited, &J::rank_exited},
-      {P::kRunning, E::kRankJoined, &J::rank_joined},
-      {P::kRunning, E::kRankLeft, &J::rank_left},
-      {P::kRunning, E::kRankFault, &J::rank_fault},
-      {P::kRunning, E::kHostDone, &J::host_done},
-      {P::kRunning, E::kAgentFault, &J::host_failed},
-      {P::kRunning, E::kHostLost, &J::host_failed},
-      {P::kRunning, E::kAgentEnded, &J::host_failed},
-      {P::kRunning, E::kInterrupt, &J::interrupted},
-      {P::kRunning, E::kTimeUp, &J::start_timeout},
-
-      {P::kEnding, E::kRankStarted, &J::rank_started},
-      {P::kEnding, E::kRankExited, &J::rank_exited_later},
-      {P::kEnding, E::kRankFault, &J::rank_fault},
-      {P::kEnding, E::kHostDone, &J::host_done},
-      {P::kEnding, E::kHostLost, &J::host_gone},
-      {P::kEnding, E::kAgentEnded, &J::host_gone},
-      {P::kEnding, E::kInterrupt, &J::interrupted_again},
-      {P::kEnding, E::kTimeUp, &J::ending_too_long},
-
-      {P::kReleasing, E::kHostLost, &J::agent_ended},
-      {P::kReleasing, E::kAgentEnded, &J::agent_ended},
-      {P::kReleasing, E::kInterrupt, &J::stop_hosts},
-      {P::kReleasing, E::kTimeUp, &J::stop_hosts},
-  };
-  return moves;
-}
 
 JobState::JobState(const Plan& plan, const Limits& limits, Time now)
     : limits_(limits), started_(now), deadline_(now + limits.start_timeout) {
@@ -249,7 +141,7 @@ void JobState::rank_started(const Event& event, Time) {
 void JobState::rank_exited(const Event& event, Time now) {
   Rank& rank = ranks_[static_cast<std::size_t>(event.exited.rank)];
   rank.exited = true;
-  if (code_of(event.exited) == 0) return check_left_early(now);
+  if (exit_code_of(event.exited) == 0) return check_left_early(now);
   rank.failed = true;
   // A rank that ended with 0 and without goodbye is what this one tripped over.
   auto quitter = std::ranges::find_if(ranks_, [](const Rank& other) {
@@ -340,7 +232,7 @@ void JobState::end_job(Cause cause, int signal, Time now) {
 void JobState::rank_exited_later(const Event& event, Time now) {
   Rank& rank = ranks_[static_cast<std::size_t>(event.exited.rank)];
   rank.exited = true;
-  rank.failed = code_of(event.exited) != 0;
+  rank.failed = exit_code_of(event.exited) != 0;
   // The rank that the others trip over may be reported after the first that tripped.
   bool tripped = cause_->kind == Cause::Kind::kRank &&
                  ranks_[static_cast<std::size_t>(cause_->rank)].blames_another;
@@ -415,18 +307,8 @@ void JobState::stop_hosts(const Event& event, Time now) {
 // ---- causes --------------------------------------------------------------------------------
 
 Cause JobState::exit_cause(const rendezvous::RankExited& exited, Time now) const {
-  Cause cause;
-  cause.kind = Cause::Kind::kRank;
-  cause.exit_code = code_of(exited);
-  cause.text = how_it_ended(exited);
-  cause.rank = exited.rank;
-  cause.host = hosts_[ranks_[static_cast<std::size_t>(exited.rank)].host].name;
-  cause.pid = exited.pid;
-  cause.signal = exited.signal;
-  cause.core_dumped = exited.core_dumped;
-  cause.after = since_start(now);
-  cause.last_lines = exited.last_lines;
-  return cause;
+  const Rank& rank = ranks_[static_cast<std::size_t>(exited.rank)];
+  return make_exit_cause(exited, hosts_[rank.host].name, since_start(now));
 }
 
 Cause JobState::left_early_cause(int number, const std::string& what, Time now) const {

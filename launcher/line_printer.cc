@@ -1,7 +1,7 @@
-#include <algorithm>
+#include "launcher/line_printer.h"
+
 #include <utility>
 
-#include "launcher/output.h"
 #include "rendezvous/base/text.h"
 
 namespace hv::launcher {

@@ -40,7 +40,35 @@ std::string describe_rank(const Cause& cause) {
   return text;
 }
 
+std::string how_it_ended(const rendezvous::RankExited& exited) {
+  if (!exited.exec_error.empty()) return "could not be started: " + exited.exec_error + ";";
+  if (exited.signal == 0) return "exited with code " + std::to_string(exited.exit_code);
+  std::string text = "was killed by signal " + std::to_string(exited.signal) + " (" +
+                     signal_name(exited.signal) + ")";
+  if (exited.oom_killed) text += ", out of memory,";
+  if (exited.core_dumped) text += ", core dumped,";
+  return text;
+}
+
 }  // namespace
+
+int exit_code_of(const rendezvous::RankExited& exited) {
+  return exited.signal != 0 ? 128 + exited.signal : exited.exit_code;
+}
+
+Cause make_exit_cause(const rendezvous::RankExited& exited, const std::string& host,
+                      base::Millis after) {
+  Cause cause;
+  cause.kind = Cause::Kind::kRank;
+  cause.exit_code = exit_code_of(exited);
+  cause.text = how_it_ended(exited);
+  cause.rank = exited.rank;
+  cause.host = host;
+  cause.pid = exited.pid;
+  cause.after = after;
+  cause.last_lines = exited.last_lines;
+  return cause;
+}
 
 std::string format_cause(const Cause& cause, int consequences) {
   std::string block = "hvrun: ";

@@ -14,6 +14,7 @@
 
 #include "rendezvous/base/deadline.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/messages.h"
 
 namespace hv::launcher {
 
@@ -39,11 +40,13 @@ struct Cause {
   int rank = -1;
   std::string host;
   int pid = 0;
-  int signal = 0;
-  bool core_dumped = false;
   base::Millis after{0};  // since the start of the job
   std::vector<std::string> last_lines;
 };
+
+int exit_code_of(const rendezvous::RankExited& exited);  // as a shell counts: 128 + signal
+Cause make_exit_cause(const rendezvous::RankExited& exited, const std::string& host,
+                      base::Millis after);
 
 // The closing block, with its final newline.
 std::string format_cause(const Cause& cause, int consequences);

@@ -6,10 +6,11 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <csignal>
-#include <ctime>
 
+#include "launcher/heartbeats.h"
 #include "launcher/job_state.h"
 #include "launcher/launch_order.h"
+#include "launcher/output_flow.h"
 #include "launcher/user_signals.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/codec.h"
@@ -29,25 +30,10 @@ using rendezvous::Frame;
 using rendezvous::MsgType;
 using namespace std::chrono_literals;
 
-// While more than this waits for a slow terminal, ranks get no credit for more output.
-constexpr std::size_t kMaxBacklog = 1 << 20;
 // A broken link and the end of its agent are one event; the end tells more.
 constexpr auto kUntilEndIsKnown = 200ms;
 // Between the order to stop and our own stop, for the order to leave.
 constexpr auto kBeforeStop = 50ms;
-
-// What one rank may send ahead; bounded over all ranks.
-std::uint32_t output_window(int ranks) {
-  return static_cast<std::uint32_t>(std::clamp(32 * 1024 * 1024 / ranks, 16 * 1024, 256 * 1024));
-}
-
-std::string clock_text(std::time_t time) {
-  char text[16];
-  std::tm parts{};
-  ::localtime_r(&time, &parts);
-  std::strftime(text, sizeof text, "%H:%M:%S", &parts);
-  return text;
-}
 
 void log_info(const std::string& line) { base::log(LogLevel::kInfo, line); }
 
@@ -61,8 +47,8 @@ class Supervisor : private rendezvous::ServerEvents {
         state_(job_.plan, {job_.spec.start_timeout, job_.spec.grace, job_.spec.lost_after},
                Clock::now()),
         hosts_(job_.plan.hosts.size()),
-        credit_(static_cast<std::size_t>(job_.plan.size)),
-        window_(output_window(job_.plan.size)),
+        heartbeats_(hosts_.size(), job_.spec.beat, job_.spec.lost_after, Heartbeats::Now::read()),
+        output_(io, job_.plan, job_.spec.prefix, std::move(job_.files), output_events()),
         signals_(io, [this](int signal) { on_signal(signal); }),
         deadline_timer_(io),
         beat_timer_(io) {
@@ -72,14 +58,6 @@ class Supervisor : private rendezvous::ServerEvents {
   }
 
   base::Result<JobOutcome> run() {
-    auto style = parse_prefix(job_.spec.prefix);
-    if (!style) return base::fail(style.error());
-    console_ = make_console_sink(
-        io_,
-        [this, style = *style](int rank, rendezvous::Stream stream) {
-          return make_prefix(style, rank, host_name(host_of(rank)), stream);
-        },
-        [this] { on_drained(); });
     auto opened = open_server();
     if (!opened) return base::fail(opened.error());
     for (auto& group : job_.spawners) start_spawner(group);
@@ -93,8 +71,6 @@ class Supervisor : private rendezvous::ServerEvents {
   struct Host {
     std::shared_ptr<AgentLink> link;
     HostFacts facts;
-    Clock::time_point heard;
-    std::time_t heard_at = 0;  // for people
     bool ended = false;
   };
 
@@ -121,6 +97,17 @@ class Supervisor : private rendezvous::ServerEvents {
       ticket.servers = {{job_.spec.advertise_address, ticket.servers.front().port}};
     }
     return ticket;
+  }
+
+  OutputFlow::Events output_events() {
+    return {.on_credit =
+                [this](int rank, std::uint32_t bytes) {
+                  send(host_of(rank), rendezvous::OutputCredit{rank, bytes});
+                },
+            .on_idle =
+                [this] {
+                  if (state_.phase() == Phase::kDone) io_.stop();
+                }};
   }
 
   void start_spawner(SpawnGroup& group) {
@@ -164,7 +151,7 @@ class Supervisor : private rendezvous::ServerEvents {
     if (auto remote = rendezvous::parse_endpoint(host.link->remote())) {
       host.facts.seen_as = remote->address;
     }
-    mark_heard(host);
+    heartbeats_.heard(index, Heartbeats::Now::read());
     log_info("agent of " + host_name(index) + " is up, by " + host.link->remote() + ", pid " +
              std::to_string(hello.pid));
     host.link->send(rendezvous::encode(rendezvous::AgentWelcome{
@@ -176,7 +163,7 @@ class Supervisor : private rendezvous::ServerEvents {
   void on_frame(AgentLink& link, Frame frame) override {
     auto index = host_of(link);
     if (!index) return;
-    mark_heard(hosts_[*index]);
+    heartbeats_.heard(*index, Heartbeats::Now::read());
     using namespace rendezvous;
     base::Result<void> handled =
         frame.type == PreflightReply::kType ? handle<PreflightReply>(*index, frame)
@@ -227,13 +214,7 @@ class Supervisor : private rendezvous::ServerEvents {
     feed({.kind = EventKind::kRankExited, .host = host, .rank = exited.rank, .exited = exited});
   }
 
-  void on_message(std::uint32_t, const rendezvous::Output& output) {
-    console_->write(output.rank, output.stream, output.data, output.eof);
-    if (job_.files) job_.files->write(output.rank, output.stream, output.data, output.eof);
-    credit_[static_cast<std::size_t>(output.rank)] +=
-        static_cast<std::uint32_t>(output.data.size());
-    if (console_->backlog() < kMaxBacklog) grant(output.rank, window_ / 4);
-  }
+  void on_message(std::uint32_t, const rendezvous::Output& output) { output_.add(output); }
 
   void on_message(std::uint32_t host, const rendezvous::AgentDone&) {
     feed({.kind = EventKind::kHostDone, .host = host});
@@ -297,13 +278,12 @@ class Supervisor : private rendezvous::ServerEvents {
       case SIGTSTP:
         return pause();
       case SIGCONT:
-        for (auto& host : hosts_) mark_heard(host);
+        heartbeats_.heard_all(Heartbeats::Now::read());
         return send_all(rendezvous::SignalRanks{SIGCONT, true});
       default:
         if (state_.phase() == Phase::kDone) return io_.stop();  // a terminal that takes no more
         if (state_.phase() == Phase::kEnding) {
-          console_->discard();
-          on_drained();
+          output_.discard();
         }
         return feed({.kind = EventKind::kInterrupt, .signal = signal});
     }
@@ -335,7 +315,7 @@ class Supervisor : private rendezvous::ServerEvents {
         for (auto& group : job_.spawners) group.spawner->stop();
         return;
       case Action::Kind::kFinish:
-        if (console_->backlog() == 0) io_.stop();
+        if (output_.idle()) io_.stop();
         return;
     }
   }
@@ -350,7 +330,7 @@ class Supervisor : private rendezvous::ServerEvents {
     auto orders = make_launch_orders(job_.spec, job_.plan, job_.environment, facts, nics, name_,
                                      server_->rank_secret());
     for (const auto& host : job_.plan.hosts) {
-      orders[host.index].output_credit = window_;
+      orders[host.index].output_credit = output_.window();
       send(host.index, orders[host.index]);
     }
   }
@@ -362,20 +342,6 @@ class Supervisor : private rendezvous::ServerEvents {
   template <class Message>
   void send_all(const Message& message) {
     for (std::uint32_t host = 0; host < hosts_.size(); ++host) send(host, message);
-  }
-
-  // ---- output credit -----------------------------------------------------------------------
-
-  void grant(int rank, std::uint32_t at_least) {
-    auto& bytes = credit_[static_cast<std::size_t>(rank)];
-    if (bytes < std::max(at_least, 1U)) return;
-    send(host_of(rank), rendezvous::OutputCredit{rank, std::exchange(bytes, 0)});
-  }
-
-  void on_drained() {
-    if (console_->backlog() == 0 && state_.phase() == Phase::kDone) return io_.stop();
-    if (console_->backlog() >= kMaxBacklog) return;
-    for (int rank = 0; rank < job_.plan.size; ++rank) grant(rank, 1);
   }
 
   // ---- clocks ------------------------------------------------------------------------------
@@ -394,37 +360,23 @@ class Supervisor : private rendezvous::ServerEvents {
   }
 
   void arm_beat() {
-    auto due = Clock::now() + job_.spec.beat;
-    beat_timer_.expires_at(due);
-    beat_timer_.async_wait([this, due](boost::system::error_code error) {
+    beat_timer_.expires_after(job_.spec.beat);
+    beat_timer_.async_wait([this](boost::system::error_code error) {
       if (error) return;
-      // We were asleep or stopped ourselves: the silence was ours.
-      bool late = Clock::now() - due > job_.spec.lost_after / 2;
+      auto now = Heartbeats::Now::read();
+      heartbeats_.begin_round(now);
       ++beat_;
-      for (std::uint32_t host = 0; host < hosts_.size(); ++host) check_beat(host, late);
+      for (std::uint32_t host = 0; host < hosts_.size(); ++host) {
+        if (!hosts_[host].link) continue;
+        auto silence = heartbeats_.silence(host, now);
+        if (silence) {
+          lose(host, *silence);
+        } else {
+          send(host, rendezvous::Beat{beat_, false, 0});
+        }
+      }
       arm_beat();
     });
-  }
-
-  void check_beat(std::uint32_t index, bool late) {
-    Host& host = hosts_[index];
-    if (!host.link) return;
-    if (late) mark_heard(host);
-    auto silent = Clock::now() - host.heard;
-    if (silent >= job_.spec.lost_after) {
-      auto seconds = std::chrono::duration_cast<std::chrono::seconds>(silent).count();
-      return lose(index, {base::Code::kPeerLost,
-                          "no sign of life for " + std::to_string(seconds) +
-                              " s (last heartbeat at " + clock_text(host.heard_at) + ")",
-                          {},
-                          0});
-    }
-    send(index, rendezvous::Beat{beat_, false, 0});
-  }
-
-  void mark_heard(Host& host) {
-    host.heard = Clock::now();
-    host.heard_at = std::time(nullptr);
   }
 
   void lose(std::uint32_t index, Error why) {
@@ -453,10 +405,9 @@ class Supervisor : private rendezvous::ServerEvents {
   JobState state_;
   std::unique_ptr<rendezvous::Server> server_;
   std::vector<Host> hosts_;
+  Heartbeats heartbeats_;
   std::vector<std::uint32_t> host_of_rank_;
-  std::unique_ptr<Sink> console_;
-  std::vector<std::uint32_t> credit_;  // of each rank: written, not yet granted again
-  std::uint32_t window_;
+  OutputFlow output_;
   UserSignals signals_;
   asio::steady_timer deadline_timer_, beat_timer_;
   Clock::time_point armed_{};

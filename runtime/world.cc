@@ -1,7 +1,5 @@
 #include "runtime/world.h"
 
-#include <unistd.h>
-
 #include <exception>
 #include <utility>
 
@@ -14,8 +12,7 @@ WorldImpl::WorldImpl(Parts parts)
     : plane_(parts.plane),
       hosts_(std::move(parts.hosts)),
       knobs_(parts.knobs),
-      store_(std::move(parts.store)),
-      process_(::getpid()) {}
+      store_(std::move(parts.store)) {}
 
 base::Result<World> WorldImpl::make(Parts parts, base::Deadline deadline) {
   auto backends = std::move(parts.backends);
@@ -65,22 +62,7 @@ base::Result<void> WorldImpl::start(std::vector<std::unique_ptr<Backend>> backen
   return {};
 }
 
-namespace {
-
-// In a forked child: what it would close and say goodbye on is still its parent's.
-template <class... T>
-void keep_for_ever(T... things) {
-  static auto& kept = *new std::vector<std::shared_ptr<void>>;  // never destroyed
-  (kept.push_back(std::make_shared<T>(std::move(things))), ...);
-}
-
-}  // namespace
-
 WorldImpl::~WorldImpl() {
-  if (::getpid() != process_) {
-    keep_for_ever(std::move(engine_), std::move(store_), std::move(plane_));
-    return;
-  }
   if (ended_) return;
   if (std::uncaught_exceptions() > 0 && engine_->pending() > 0) {
     // An exception passes through this rank while others count on what it has submitted: waiting

@@ -323,7 +323,9 @@ Result<CommandLine> make_line(const Flags& flags, const std::vector<std::string>
   for (auto word : base::split(flags.launch_agent, ' ')) {
     if (!word.empty()) spec.launch_agent.emplace_back(word);
   }
-  spec.prefix = flags.no_prefix ? "none" : flags.prefix;
+  auto prefix = launcher::parse_prefix(flags.no_prefix ? "none" : flags.prefix);
+  if (!prefix) return fail(prefix.error());
+  spec.prefix = *prefix;
   spec.start_timeout = millis(flags.start_timeout);
   spec.grace = millis(flags.grace);
   spec.lost_after = millis(flags.lost_after);

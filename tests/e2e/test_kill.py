@@ -63,8 +63,10 @@ class Kill(unittest.TestCase):
             job = hvtest.Job(hvtest.binary("hvrun"), "-np", 2, "sleep", "1003")
             self.addCleanup(job.kill_all)
             job.find("sleep 1003", count=2)
-            for pid in job.agent_and_keeper():
-                os.kill(pid, signal.SIGKILL)
+            agent, keeper = job.agent_and_keeper()
+            os.kill(keeper, signal.SIGSTOP)  # so that it cannot act between the two
+            os.kill(agent, signal.SIGKILL)
+            os.kill(keeper, signal.SIGKILL)
             job.expect_gone(BOUND)
             self.assertEqual(job.finish(1)[0], 73)
 

@@ -1,6 +1,6 @@
-#include "launcher/output.h"
-
 #include <gtest/gtest.h>
+
+#include "launcher/line_printer.h"
 
 namespace hv::launcher {
 namespace {
