@@ -1,5 +1,7 @@
 #include "runtime/world.h"
 
+#include <unistd.h>
+
 #include <exception>
 #include <utility>
 
@@ -12,7 +14,8 @@ WorldImpl::WorldImpl(Parts parts)
     : plane_(parts.plane),
       hosts_(std::move(parts.hosts)),
       knobs_(parts.knobs),
-      store_(std::move(parts.store)) {}
+      store_(std::move(parts.store)),
+      process_(::getpid()) {}
 
 base::Result<World> WorldImpl::make(Parts parts, base::Deadline deadline) {
   auto backends = std::move(parts.backends);
@@ -62,7 +65,22 @@ base::Result<void> WorldImpl::start(std::vector<std::unique_ptr<Backend>> backen
   return {};
 }
 
+namespace {
+
+// In a forked child: what it would close and say goodbye on is still its parent's.
+template <class... T>
+void keep_for_ever(T... things) {
+  static auto& kept = *new std::vector<std::shared_ptr<void>>;  // never destroyed
+  (kept.push_back(std::make_shared<T>(std::move(things))), ...);
+}
+
+}  // namespace
+
 WorldImpl::~WorldImpl() {
+  if (::getpid() != process_) {
+    keep_for_ever(std::move(engine_), std::move(store_), std::move(plane_));
+    return;
+  }
   if (ended_) return;
   if (std::uncaught_exceptions() > 0 && engine_->pending() > 0) {
     // An exception passes through this rank while others count on what it has submitted: waiting

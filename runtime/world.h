@@ -4,6 +4,8 @@
 // Result from join() and make(); afterwards the engine's first cause.
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -52,6 +54,7 @@ class WorldImpl {
   std::atomic<int> communicators_{0};
   std::mutex end_mutex_;
   bool ended_ = false;
+  const pid_t process_;
 };
 
 // Boot id and namespaces: equal for ranks that can share memory.

@@ -9,19 +9,17 @@
 #include "runtime/training/floats.h"
 #include "runtime/training/waiting.h"
 
-namespace hv {
-
-using runtime::OwnedTensor;
+namespace hv::runtime {
 
 // Purpose: starts each gradient's allreduce when it is complete, then lets the wrapped optimizer
 // work. Thread: gradient_ready touches only its own parameter's Slot, so different parameters may
 // come from different threads; all else one thread. Owns accumulated and compressed copies. Fails
 // as the header says; whatever happens, nothing is freed while it is lent.
-class DistributedOptimizer::Impl {
+class OptimizerImpl {
  public:
-  Impl(World world, std::vector<Parameter> parameters, std::unique_ptr<Optimizer> optimizer,
-       const DistributedOptions& options);
-  ~Impl() { abandon(); }
+  OptimizerImpl(World world, std::vector<Parameter> parameters,
+                std::unique_ptr<Optimizer> optimizer, const DistributedOptions& options);
+  ~OptimizerImpl() { abandon(); }
 
   void begin_pass(std::int64_t samples);
   void gradient_ready(std::string_view name);
@@ -71,9 +69,9 @@ class DistributedOptimizer::Impl {
   bool synchronized_ = false;
 };
 
-DistributedOptimizer::Impl::Impl(World world, std::vector<Parameter> parameters,
-                                 std::unique_ptr<Optimizer> optimizer,
-                                 const DistributedOptions& options)
+OptimizerImpl::OptimizerImpl(World world, std::vector<Parameter> parameters,
+                             std::unique_ptr<Optimizer> optimizer,
+                             const DistributedOptions& options)
     : world_(std::move(world)), optimizer_(std::move(optimizer)), options_(options) {
   if (!optimizer_) refuse(ErrorCode::kInvalidArgument, "there is no optimizer to wrap");
   if (options_.backward_passes_per_step < 1) {
@@ -84,7 +82,7 @@ DistributedOptimizer::Impl::Impl(World world, std::vector<Parameter> parameters,
   for (const auto& parameter : parameters) check(parameter);
   for (auto& parameter : parameters) {
     Slot slot;
-    if (options_.backward_passes_per_step > 1) slot.sum = runtime::zeros_like(parameter.gradient);
+    if (options_.backward_passes_per_step > 1) slot.sum = zeros_like(parameter.gradient);
     if (options_.compression != Compression::kNone) {
       slot.half.resize(static_cast<std::size_t>(parameter.gradient.count()));
     }
@@ -92,16 +90,16 @@ DistributedOptimizer::Impl::Impl(World world, std::vector<Parameter> parameters,
     index_.emplace(slot.parameter.name, slots_.size());
     slots_.push_back(std::move(slot));
   }
-  runtime::check_names(options_.name, values());
-  runtime::check_same_on_all_ranks(world_, options_.name + ".parameters", values());
+  check_names(options_.name, values());
+  check_same_on_all_ranks(world_, options_.name + ".parameters", values());
   std::vector<Parameter> registered;
   for (const auto& slot : slots_) registered.push_back(slot.parameter);
   optimizer_->attach(registered);
 }
 
-void DistributedOptimizer::Impl::check(const Parameter& parameter) const {
+void OptimizerImpl::check(const Parameter& parameter) const {
   const auto& [name, value, gradient] = parameter;
-  if (!runtime::is_trainable(value) || !runtime::is_trainable(gradient)) {
+  if (!is_trainable(value) || !is_trainable(gradient)) {
     refuse(ErrorCode::kInvalidArgument,
            "parameter '" + name + "' and its gradient must be float32 or float64 in host memory");
   }
@@ -113,16 +111,16 @@ void DistributedOptimizer::Impl::check(const Parameter& parameter) const {
   }
 }
 
-bool DistributedOptimizer::Impl::by_samples() const {
+bool OptimizerImpl::by_samples() const {
   return options_.weighting == Weighting::kSampleMean ||
          options_.weighting == Weighting::kSampleSum;
 }
 
-void DistributedOptimizer::Impl::refuse(ErrorCode code, const std::string& text) const {
+void OptimizerImpl::refuse(ErrorCode code, const std::string& text) const {
   throw Error(code, "DistributedOptimizer '" + options_.name + "': " + text);
 }
 
-DistributedOptimizer::Impl::Slot& DistributedOptimizer::Impl::find(std::string_view name) {
+OptimizerImpl::Slot& OptimizerImpl::find(std::string_view name) {
   if (const auto at = index_.find(name); at != index_.end()) return slots_[at->second];
   std::vector<std::string> known;
   for (const auto& slot : slots_) known.push_back(slot.parameter.name);
@@ -131,7 +129,7 @@ DistributedOptimizer::Impl::Slot& DistributedOptimizer::Impl::find(std::string_v
                                           (close ? "; did you mean '" + *close + "'?" : ""));
 }
 
-void DistributedOptimizer::Impl::begin_pass(std::int64_t samples) {
+void OptimizerImpl::begin_pass(std::int64_t samples) {
   if (samples < 0) {
     refuse(ErrorCode::kInvalidArgument,
            "a pass has " + std::to_string(samples) + " samples; must not be negative");
@@ -148,7 +146,7 @@ void DistributedOptimizer::Impl::begin_pass(std::int64_t samples) {
   if (passes_ == options_.backward_passes_per_step) start_count();
 }
 
-void DistributedOptimizer::Impl::gradient_ready(std::string_view name) {
+void OptimizerImpl::gradient_ready(std::string_view name) {
   Slot& slot = find(name);
   const auto& given = slot.parameter.name;
   if (slot.pending || synchronized_ || (passes_ > 0 && slot.last_pass == passes_)) {
@@ -169,21 +167,21 @@ void DistributedOptimizer::Impl::gradient_ready(std::string_view name) {
 
 // Adds the gradient to this rank's share. A pass over no samples counts as zeros, whatever a mean
 // over nothing left in the gradient.
-void DistributedOptimizer::Impl::take(Slot& slot) {
+void OptimizerImpl::take(Slot& slot) {
   const auto& gradient = slot.parameter.gradient;
   const bool nothing = by_samples() && pass_samples_ == 0;
   const double weight =
       options_.weighting == Weighting::kSampleMean ? static_cast<double>(pass_samples_) : 1.0;
   if (slot.sum.memory) {
-    if (!nothing) runtime::add_scaled(slot.sum.view, gradient, weight);
+    if (!nothing) add_scaled(slot.sum.view, gradient, weight);
   } else if (nothing) {
-    runtime::fill_zero(gradient);
+    fill_zero(gradient);
   } else if (weight != 1.0) {
-    runtime::multiply(gradient, weight);
+    multiply(gradient, weight);
   }
 }
 
-void DistributedOptimizer::Impl::start(Slot& slot) {
+void OptimizerImpl::start(Slot& slot) {
   const AllreduceOptions how{.op = options_.weighting == Weighting::kAverage ? ReduceOp::kAverage
                                                                              : ReduceOp::kSum};
   const std::string name = options_.name + ".gradient." + slot.parameter.name;
@@ -193,7 +191,7 @@ void DistributedOptimizer::Impl::start(Slot& slot) {
     return;
   }
   // Sums over samples may exceed what 16 bits hold; the share of a mean does not.
-  runtime::compress(slot.local(), divisor(), options_.compression, slot.half);
+  compress(slot.local(), divisor(), options_.compression, slot.half);
   TensorView sent{slot.half.data(), DType::kFloat16, gradient.shape, -1};
   if (options_.compression == Compression::kBFloat16) sent.dtype = DType::kBFloat16;
   slot.pending = world_.allreduce(name, sent, how);
@@ -201,7 +199,7 @@ void DistributedOptimizer::Impl::start(Slot& slot) {
 
 // The number of samples is summed from the beginning of the last pass on, behind the forward
 // computation, so that it is known when the first gradient is.
-void DistributedOptimizer::Impl::start_count() {
+void OptimizerImpl::start_count() {
   if (!by_samples() || count_) return;
   global_samples_ = local_samples_;
   count_ = world_.allreduce(options_.name + ".samples", view(&global_samples_, {1}),
@@ -209,14 +207,14 @@ void DistributedOptimizer::Impl::start_count() {
 }
 
 // What turns the sum over ranks into the global gradient. Without samples anywhere the sum is 0.
-double DistributedOptimizer::Impl::divisor() {
+double OptimizerImpl::divisor() {
   if (!by_samples()) return 1.0;
   Handle count = *count_;
   count.wait();
   return static_cast<double>(std::max<std::int64_t>(global_samples_, 1));
 }
 
-void DistributedOptimizer::Impl::synchronize() {
+void OptimizerImpl::synchronize() {
   if (synchronized_) return;
   try {
     start_the_rest();
@@ -231,26 +229,26 @@ void DistributedOptimizer::Impl::synchronize() {
 }
 
 // What this rank did not hand in it gives as zeros: the other ranks may have it.
-void DistributedOptimizer::Impl::start_the_rest() {
+void OptimizerImpl::start_the_rest() {
   start_count();
   for (auto& slot : slots_) {
     if (slot.pending) continue;
-    if (slot.handed_in == 0 && !slot.sum.memory) runtime::fill_zero(slot.parameter.gradient);
+    if (slot.handed_in == 0 && !slot.sum.memory) fill_zero(slot.parameter.gradient);
     start(slot);
   }
 }
 
-void DistributedOptimizer::Impl::wait_for_pending() {
+void OptimizerImpl::wait_for_pending() {
   std::vector<Handle> pending;
   for (auto& slot : slots_) {
     if (slot.pending) pending.push_back(*slot.pending);
   }
   if (count_) pending.push_back(*count_);
-  runtime::wait_all(pending);
+  wait_all(pending);
 }
 
 // After an error: memory that is still lent must come back before anything else happens.
-void DistributedOptimizer::Impl::abandon() {
+void OptimizerImpl::abandon() {
   try {
     wait_for_pending();
   } catch (...) {
@@ -259,44 +257,48 @@ void DistributedOptimizer::Impl::abandon() {
   forget_passes();
 }
 
-void DistributedOptimizer::Impl::finish(Slot& slot) {
+void OptimizerImpl::finish(Slot& slot) {
   const auto& gradient = slot.parameter.gradient;
   if (options_.compression != Compression::kNone) {
-    runtime::decompress(slot.half, options_.compression, gradient);
+    decompress(slot.half, options_.compression, gradient);
   } else if (const double by = divisor(); by != 1.0) {
-    runtime::divide(gradient, by);
+    divide(gradient, by);
   }
 }
 
-void DistributedOptimizer::Impl::forget_passes() {
+void OptimizerImpl::forget_passes() {
   for (auto& slot : slots_) {
     slot.pending.reset();
     slot.handed_in = 0;
     slot.last_pass = -1;
-    if (slot.sum.memory) runtime::fill_zero(slot.sum.view);
+    if (slot.sum.memory) fill_zero(slot.sum.view);
   }
   count_.reset();
   passes_ = 0;
   pass_samples_ = local_samples_ = 0;
 }
 
-void DistributedOptimizer::Impl::step(double learning_rate) {
+void OptimizerImpl::step(double learning_rate) {
   synchronize();
   optimizer_->step(learning_rate);
   synchronized_ = false;
 }
 
-std::vector<NamedTensor> DistributedOptimizer::Impl::values() const {
+std::vector<NamedTensor> OptimizerImpl::values() const {
   std::vector<NamedTensor> values;
   for (const auto& slot : slots_) values.push_back({slot.parameter.name, slot.parameter.value});
   return values;
 }
 
+}  // namespace hv::runtime
+
+namespace hv {
+
 DistributedOptimizer::DistributedOptimizer(World world, std::vector<Parameter> parameters,
                                            std::unique_ptr<Optimizer> optimizer,
                                            const DistributedOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(world), std::move(parameters), std::move(optimizer),
-                                   options)) {}
+    : impl_(std::make_unique<runtime::OptimizerImpl>(std::move(world), std::move(parameters),
+                                                     std::move(optimizer), options)) {}
 DistributedOptimizer::~DistributedOptimizer() = default;
 DistributedOptimizer::DistributedOptimizer(DistributedOptimizer&&) noexcept = default;
 DistributedOptimizer& DistributedOptimizer::operator=(DistributedOptimizer&&) noexcept = default;

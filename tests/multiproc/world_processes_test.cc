@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -166,6 +167,21 @@ HV_RANK_PROGRAM(late_arrivals) {
   return 0;
 }
 
+HV_RANK_PROGRAM(fork_children) {
+  World world = join_job();
+  for (int i = 0; i < 3; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      { World copy = std::move(world); }
+      _exit(0);
+    }
+    int status = -1;
+    CHECK_RANK(::waitpid(child, &status, 0) == child && status == 0);
+    CHECK_RANK(sums_are_exact<float>(world, 1000, 1));
+  }
+  return 0;
+}
+
 HV_RANK_PROGRAM(one_never_comes) {
   if (std::string(std::getenv("HVRUN_RANK")) == "1") {
     std::this_thread::sleep_for(std::chrono::seconds(4));
@@ -325,6 +341,7 @@ HV_RANK_PROGRAM(cycles) {
 struct Activity {
   long switches = 0;
   long ticks = 0;
+  std::map<std::string, long> of_thread;
 };
 Activity activity() {  // of all threads but the caller's
   Activity sum;
@@ -335,7 +352,12 @@ Activity activity() {  // of all threads but the caller's
     if (id[0] == '.' || id == self) continue;
     std::ifstream status("/proc/self/task/" + id + "/status");
     for (std::string line; std::getline(status, line);) {
-      if (line.starts_with("voluntary_ctxt_switches:")) sum.switches += std::stol(line.substr(24));
+      if (!line.starts_with("voluntary_ctxt_switches:")) continue;
+      std::string name;
+      std::getline(std::ifstream("/proc/self/task/" + id + "/comm"), name);
+      const long switches = std::stol(line.substr(24));
+      sum.of_thread[name + " " + id] = switches;
+      sum.switches += switches;
     }
     std::ifstream stat("/proc/self/task/" + id + "/stat");
     std::string all((std::istreambuf_iterator<char>(stat)), {});
@@ -364,8 +386,12 @@ HV_RANK_PROGRAM(idle) {
   const Activity after = activity();
   std::printf("%ld wake-ups and %ld ticks in 3 s\n", after.switches - before.switches,
               after.ticks - before.ticks);
+  for (const auto& [thread, switches] : after.of_thread) {
+    std::printf("  %s: %ld, before %ld\n", thread.c_str(), switches, before.of_thread.at(thread));
+  }
   CHECK_RANK(after.switches == before.switches);
   CHECK_RANK(after.ticks == before.ticks);
+  std::this_thread::sleep_for(std::chrono::seconds(2));  // others may still be counting
   world.barrier().wait();
   return 0;
 }
@@ -445,6 +471,11 @@ TEST_P(SeveralProcesses, SleepersWakeForTheLastRank) {
   RankJob job({"late_arrivals", GetParam(), {}});
   EXPECT_THAT(job.wait_all(), Each(0));
   for (int rank = 0; rank < size(); ++rank) std::printf("%s", job.output(rank).c_str());
+}
+
+TEST_P(SeveralProcesses, AForkedChildTakesNothingWithIt) {
+  RankJob job({"fork_children", GetParam(), {}});
+  EXPECT_THAT(job.wait_all(), Each(0));
 }
 
 TEST_P(SeveralProcesses, AnAbsenteeIsNamedWhenTheTimeIsUp) {

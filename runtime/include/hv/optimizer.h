@@ -12,6 +12,10 @@
 
 namespace hv {
 
+namespace runtime {
+class OptimizerImpl;
+}
+
 // A parameter and its gradient: same shape, same type (float32 or float64), host memory, lent as
 // long as the optimizer lives.
 struct Parameter {
@@ -100,8 +104,7 @@ class HV_API DistributedOptimizer {
   std::vector<NamedTensor> state();         // of the wrapped optimizer
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<runtime::OptimizerImpl> impl_;
 };
 
 }  // namespace hv
