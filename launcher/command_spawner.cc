@@ -4,7 +4,8 @@
 
 namespace hv::launcher {
 
-std::unique_ptr<Spawner> make_command_spawner(boost::asio::io_context& io, CommandOptions options) {
+std::unique_ptr<Spawner> make_command_spawner(boost::asio::io_context& io,
+                                              const CommandOptions& options) {
   auto plan = [command = options.command, program = options.program](const HostPlan& host,
                                                                      AgentTicket ticket) {
     auto argv = command;

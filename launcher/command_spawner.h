@@ -22,6 +22,7 @@ struct CommandOptions {
   int at_a_time = 32;
 };
 
-std::unique_ptr<Spawner> make_command_spawner(boost::asio::io_context& io, CommandOptions options);
+std::unique_ptr<Spawner> make_command_spawner(boost::asio::io_context& io,
+                                              const CommandOptions& options);
 
 }  // namespace hv::launcher

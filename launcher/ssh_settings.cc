@@ -101,9 +101,9 @@ void SshSettings::include(const Words& patterns, const std::string& folder, int 
   if (depth >= 16) return need_client("Include is nested too deeply");
   for (auto pattern : patterns) {
     if (pattern.starts_with("~/")) {
-      pattern = home_.directory + pattern.substr(1);
+      pattern.replace(0, 1, home_.directory);
     } else if (!pattern.starts_with("/")) {
-      pattern = folder + "/" + pattern;
+      pattern.insert(0, folder + "/");
     }
     for (const auto& path : home_.glob(pattern)) {
       read_part(path, folder, depth + 1);
@@ -171,14 +171,14 @@ bool SshSettings::has_kerberos_ticket() const {
   return home_.getenv("KRB5CCNAME") || home_.read("/tmp/krb5cc_" + std::to_string(home_.uid));
 }
 
-std::string SshSettings::value(const std::string& keyword, std::string otherwise) const {
+std::string SshSettings::value(const std::string& keyword, const std::string& otherwise) const {
   auto found = first_.find(keyword);
   return found == first_.end() ? otherwise : found->second.front();
 }
 
-Words SshSettings::words(const std::string& keyword, Words otherwise) const {
+Words SshSettings::words(const std::string& keyword, const Words& otherwise) const {
   auto found = first_.find(keyword);
-  return found == first_.end() ? std::move(otherwise) : found->second;
+  return found == first_.end() ? otherwise : found->second;
 }
 
 std::string SshSettings::host_name() {

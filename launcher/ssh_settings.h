@@ -24,8 +24,8 @@ class SshSettings {
   bool wants_final_pass() const { return wants_final_pass_; }
   void begin_final_pass() { final_pass_ = true; }
 
-  std::string value(const std::string& keyword, std::string otherwise = {}) const;
-  Words words(const std::string& keyword, Words otherwise) const;
+  std::string value(const std::string& keyword, const std::string& otherwise = {}) const;
+  Words words(const std::string& keyword, const Words& otherwise) const;
   const Words& identity_files() const { return identity_files_; }
   std::string user() const { return value("user", home_.user); }
   std::string host_name();  // with its %h filled in
