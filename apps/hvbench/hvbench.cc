@@ -72,6 +72,8 @@ void run_model(const Options& options, Bench& bench, Report& report) {
   for (std::int64_t count : gradients) all += count;
   Figures step = bench.measure(gradients, false);
   step.model = options.model;
+  step.bytes = step.total_bytes;  // its tensors differ
+  step.count = all;
   report.add(step);
   const Figures one = bench.measure({all}, true);
   report.add(one);

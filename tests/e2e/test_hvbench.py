@@ -91,6 +91,7 @@ class Hvbench(unittest.TestCase):
         records, _ = self.bench(2, "allreduce", "--model", "resnet50", *QUICK)
         step, raw = records
         self.assertEqual((step["tensors"], step["model"]), (161, "resnet50"))
+        self.assertEqual((step["bytes"], step["count"]), (raw["bytes"], raw["count"]))
         self.assertEqual((raw["tensors"], raw["count"]), (1, 25557032))
 
     def test_wrong_flags(self):
