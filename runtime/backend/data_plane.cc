@@ -30,7 +30,7 @@ base::Result<base::UniqueFd> listen_for_segments(const std::string& name) {
   return fd;
 }
 
-base::Result<void> listen_for_hosts(const DataListenerOptions& options, DataListener& listener) {
+base::Result<rendezvous::Listening> listen_for_hosts(const DataListenerOptions& options) {
   rendezvous::ListenOptions listen;
   listen.loopback_only =
       !options.addresses.empty() &&
@@ -39,14 +39,11 @@ base::Result<void> listen_for_hosts(const DataListenerOptions& options, DataList
   listen.port_low = options.port_low;
   listen.port_high = options.port_high;
   auto listening = rendezvous::open_listening(listen);
-  if (!listening) return base::fail(listening.error());
-  listener.tcp = std::move(listening->sockets.front());
-  listener.endpoints = listening->endpoints;
-  if (options.addresses.empty() || listen.loopback_only) return {};
+  if (!listening || options.addresses.empty() || listen.loopback_only) return listening;
   const std::uint16_t port = listening->endpoints.front().port;
-  listener.endpoints.clear();
-  for (const auto& address : options.addresses) listener.endpoints.push_back({address, port});
-  return {};
+  listening->endpoints.clear();
+  for (const auto& address : options.addresses) listening->endpoints.push_back({address, port});
+  return listening;
 }
 
 std::string name_of(const rendezvous::PeerInfo& peer) {
@@ -63,7 +60,10 @@ base::Result<DataListener> open_data_listener(const DataListenerOptions& options
   if (!segments) return base::fail(segments.error());
   listener.segment_socket = std::move(*segments);
   if (options.across_hosts) {
-    if (auto fine = listen_for_hosts(options, listener); !fine) return base::fail(fine.error());
+    auto listening = listen_for_hosts(options);
+    if (!listening) return base::fail(listening.error());
+    listener.tcp = std::move(listening->sockets.front());
+    listener.endpoints = std::move(listening->endpoints);
   }
   return listener;
 }

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -68,7 +67,7 @@ class Lane {
   Stage stage_;
   FramePool frames_;
   std::vector<Flight> flights_;
-  std::deque<std::unique_ptr<Collective>> queue_;     // oldest first
+  std::vector<std::unique_ptr<Collective>> queue_;    // oldest first
   std::vector<std::unique_ptr<Collective>> retired_;  // for their memory
   std::uint64_t next_chunk_ = 0;
   Plan last_plan_;

@@ -54,18 +54,12 @@ constexpr std::array kCrossNames{CrossAlgorithm::kDirect, CrossAlgorithm::kDoubl
 
 bool is_power_of_two(int n) { return std::has_single_bit(static_cast<unsigned>(n)); }
 
-void override_by_name(Plan& plan, const Sizes& sizes, const Tuning& tuning) {
-  for (auto name : base::split(tuning.algorithm, ',')) {
-    for (auto a : kLocalNames) {
-      if (name == to_string(a)) plan.local = a;
-    }
-    for (auto a : kCrossNames) {
-      if (name != to_string(a)) continue;
-      if (a == CrossAlgorithm::kHalving && !is_power_of_two(sizes.hosts)) continue;
-      if (a == CrossAlgorithm::kRing && tuning.deterministic) continue;
-      plan.cross = a;
-    }
-  }
+void override_table(Plan& plan, const Sizes& sizes, const Tuning& tuning) {
+  if (tuning.local) plan.local = *tuning.local;
+  if (!tuning.cross) return;
+  if (tuning.cross == CrossAlgorithm::kHalving && !is_power_of_two(sizes.hosts)) return;
+  if (tuning.cross == CrossAlgorithm::kRing && tuning.deterministic) return;
+  plan.cross = *tuning.cross;
 }
 
 }  // namespace
@@ -98,6 +92,27 @@ std::string_view to_string(CrossAlgorithm algorithm) {
   return "unknown";
 }
 
+base::Result<Tuning> with_algorithms(Tuning tuning, std::string_view names) {
+  for (auto name : base::split(names, ',')) {
+    const auto local = std::find_if(kLocalNames.begin(), kLocalNames.end(),
+                                    [&](auto a) { return to_string(a) == name; });
+    const auto cross = std::find_if(kCrossNames.begin(), kCrossNames.end(),
+                                    [&](auto a) { return to_string(a) == name; });
+    if (local != kLocalNames.end()) {
+      tuning.local = *local;
+    } else if (cross != kCrossNames.end()) {
+      tuning.cross = *cross;
+    } else {
+      std::vector<std::string> known;
+      for (auto a : kLocalNames) known.emplace_back(to_string(a));
+      for (auto a : kCrossNames) known.emplace_back(to_string(a));
+      return base::fail(base::Code::kUsage, "HVRUN_ALGORITHM names \"" + std::string(name) +
+                                                "\"; known are " + base::join(known, ", "));
+    }
+  }
+  return tuning;
+}
+
 base::Result<Tuning> read_tuning() {
   Tuning tuning;
   if (auto text = base::env_knob("DETERMINISTIC")) {
@@ -107,17 +122,7 @@ base::Result<Tuning> read_tuning() {
     }
     tuning.deterministic = *text == "on" || *text == "1";
   }
-  if (auto text = base::env_knob("ALGORITHM")) {
-    std::vector<std::string> known;
-    for (auto a : kLocalNames) known.emplace_back(to_string(a));
-    for (auto a : kCrossNames) known.emplace_back(to_string(a));
-    for (auto name : base::split(*text, ',')) {
-      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-      return base::fail(base::Code::kUsage, "HVRUN_ALGORITHM names \"" + std::string(name) +
-                                                "\"; known are " + base::join(known, ", "));
-    }
-    tuning.algorithm = *text;
-  }
+  if (auto text = base::env_knob("ALGORITHM")) return with_algorithms(tuning, *text);
   return tuning;
 }
 
@@ -140,7 +145,7 @@ Plan choose_plan(OpKind kind, std::size_t bytes, bool may_be_in_place, const Siz
     plan.owners = row->leaders_only ? 1 : sizes.smallest_host;
     plan.chunk_bytes = row->chunk_bytes;
   }
-  override_by_name(plan, sizes, tuning);
+  override_table(plan, sizes, tuning);
   if (sizes.hosts > 1 || kind != OpKind::kAllreduce) plan.local = LocalAlgorithm::kSlices;
   if (sizes.hosts == 1 && may_be_in_place && bytes >= kInPlaceBytes) {
     plan.local = LocalAlgorithm::kInPlace;

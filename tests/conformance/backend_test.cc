@@ -53,7 +53,7 @@ class BackendTest : public testing::TestWithParam<Case> {
     Tuning tuning;
     tuning.slot_bytes = GetParam().slot_bytes;
     tuning.deterministic = GetParam().deterministic;
-    tuning.algorithm = GetParam().algorithm;
+    if (!GetParam().algorithm.empty()) tuning = *with_algorithms(tuning, GetParam().algorithm);
     return make_inproc_data_planes(GetParam().hosts, tuning);
   }
   int size() const { return std::accumulate(GetParam().hosts.begin(), GetParam().hosts.end(), 0); }
@@ -251,7 +251,7 @@ TEST(BackendOrder, BitsDependOnNothingButTheInputs) {
         for (std::size_t slot_bytes : {4096, 65536}) {
           for (std::int64_t before : {0, 1, 777}) {
             Tuning tuning;
-            tuning.algorithm = algorithm;
+            tuning = *with_algorithms(tuning, algorithm);
             tuning.slot_bytes = slot_bytes;
             std::mutex mutex;
             run_ranks(make_inproc_data_planes(hosts, tuning), [&](DataPlane plane) {

@@ -51,7 +51,7 @@ class DataPlaneTest : public testing::TestWithParam<Case> {
  protected:
   void run(const std::function<void(Communicator)>& body) {
     Tuning tuning;
-    tuning.algorithm = GetParam().algorithm;
+    if (!GetParam().algorithm.empty()) tuning = *with_algorithms(tuning, GetParam().algorithm);
     tuning.deterministic = GetParam().deterministic;
     RankProcesses ranks(GetParam().hosts, tuning, [&](DataPlane plane) {
       BarePump pump(plane.transport);

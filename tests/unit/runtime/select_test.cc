@@ -65,15 +65,15 @@ TEST(Select, OnlyLargeTensorsOfOneHostAreReducedInPlace) {
 
 TEST(Select, NamesOverrideTheTableWhereTheyCan) {
   Tuning tuning;
-  tuning.algorithm = "flat,tree";
+  tuning = *with_algorithms(tuning, "flat,tree");
   EXPECT_EQ(choose_plan(OpKind::kAllreduce, 1 << 20, false, one_host(4), tuning).local,
             LocalAlgorithm::kFlat);
   EXPECT_EQ(choose_plan(OpKind::kAllreduce, 1 << 20, false, many_hosts(5, 2), tuning).cross,
             CrossAlgorithm::kTree);
-  tuning.algorithm = "halving";  // not for five hosts
+  tuning = *with_algorithms(tuning, "halving");  // not for five hosts
   EXPECT_NE(choose_plan(OpKind::kAllreduce, 1 << 20, false, many_hosts(5, 2), tuning).cross,
             CrossAlgorithm::kHalving);
-  tuning.algorithm = "ring";  // adds in another order
+  tuning = *with_algorithms(tuning, "ring");  // adds in another order
   EXPECT_NE(choose_plan(OpKind::kAllreduce, 1 << 20, false, many_hosts(5, 2), tuning).cross,
             CrossAlgorithm::kRing);
   tuning.deterministic = false;
@@ -86,7 +86,8 @@ TEST(Select, ReadsTheEnvironmentAndRefusesUnknownNames) {
   ::setenv("HVRUN_DETERMINISTIC", "off", 1);
   const auto tuning = read_tuning();
   ASSERT_TRUE(tuning);
-  EXPECT_EQ(tuning->algorithm, "slices,direct");
+  EXPECT_EQ(tuning->local, LocalAlgorithm::kSlices);
+  EXPECT_EQ(tuning->cross, CrossAlgorithm::kDirect);
   EXPECT_FALSE(tuning->deterministic);
   ::setenv("HVRUN_ALGORITHM", "fastest", 1);
   const auto unknown = read_tuning();
