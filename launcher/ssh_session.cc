@@ -79,6 +79,16 @@ class Session : public SshSession {
 
   bool send_some(const Streams& streams, std::size_t& sent);
   bool read_some(const Streams& streams);
+  // Sending handles packets too. What they bring is passed on at once: left in libssh's buffer it
+  // would wait for the next packet, and with the peer's window used up there is none.
+  static int on_data(ssh_session, ssh_channel, void* data, std::uint32_t size, int is_stderr,
+                     void* self) {
+    const auto* streams = static_cast<Session*>(self)->streams_;
+    if (streams == nullptr) return 0;
+    (is_stderr == 0 ? streams->on_output
+                    : streams->on_diagnostics)({static_cast<const std::byte*>(data), size});
+    return static_cast<int>(size);
+  }
   static void on_exit_status(ssh_session, ssh_channel, int status, void* self) {
     static_cast<Session*>(self)->exit_code_ = status;
   }
@@ -98,6 +108,7 @@ class Session : public SshSession {
   std::vector<std::string> tried_;
   std::optional<int> exit_code_;
   std::string exit_signal_;
+  const Streams* streams_ = nullptr;  // while pumping
 };
 
 // libssh closes a socket that it was given in some cases and in others not; by now the number may
@@ -262,6 +273,7 @@ base::Error Session::refused() const {
 base::Result<void> Session::start(const std::string& command, base::Deadline deadline) {
   channel_ = ssh_channel_new(session_);
   callbacks_.userdata = this;
+  callbacks_.channel_data_function = on_data;
   callbacks_.channel_exit_status_function = on_exit_status;
   callbacks_.channel_exit_signal_function = on_exit_signal;
   ssh_callbacks_init(&callbacks_);
@@ -312,6 +324,7 @@ bool Session::read_some(const Streams& streams) {
 
 base::Result<int> Session::pump(const Streams& streams) {
   std::size_t sent = 0;
+  streams_ = &streams;
   while (true) {
     bool alive = read_some(streams) && send_some(streams, sent);
     if (exit_code_ && ssh_channel_is_eof(channel_)) return *exit_code_;
