@@ -132,7 +132,8 @@ TEST_P(SpawnerConformance, BytesPassUnchangedBothWays) {
   watch.send(0, bytes);
   EXPECT_GT(watch[0].stream.queued(), 0u);
   ASSERT_TRUE(watch.until([&] { return watch[0].output.size() == bytes.size() + 8; }, 30s))
-      << watch[0].output.size() << " bytes came back, " << watch[0].stream.queued() << " wait to go";
+      << watch[0].output.size() << " bytes came back, " << watch[0].stream.queued()
+      << " wait to go";
   EXPECT_TRUE(watch[0].output.substr(8) == bytes);
   EXPECT_TRUE(watch.until([&] { return watch[0].stream.queued() == 0; }, 5s));
   watch[0].stream.close();

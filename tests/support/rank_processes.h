@@ -18,8 +18,8 @@
 namespace hv::test {
 
 struct Ended {
-  int code = -1;    // exit code, -1 if signalled
-  int signal = 0;   // that ended it
+  int code = -1;      // exit code, -1 if signalled
+  int signal = 0;     // that ended it
   bool hung = false;  // killed by the test at its time limit
 };
 
@@ -74,9 +74,9 @@ class RankProcesses {
       if (pid == 0) {
         auto listener = std::move(listeners[rank]);
         listeners.clear();
-        auto plane = runtime::make_data_plane(
-            std::move(listener), peers, static_cast<int>(rank), secret,
-            base::Deadline::after(std::chrono::seconds(30)));
+        auto plane =
+            runtime::make_data_plane(std::move(listener), peers, static_cast<int>(rank), secret,
+                                     base::Deadline::after(std::chrono::seconds(30)));
         if (!plane) {
           std::fprintf(stderr, "rank %zu: %s\n", rank, plane.error().text.c_str());
           ::_exit(3);

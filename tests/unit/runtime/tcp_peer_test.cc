@@ -107,7 +107,7 @@ TEST(TcpPeer, PiecesMayOvertakeTheirAnnouncement) {
   Pair pair;
   const auto sent = message(kPieceBytes, 1);
   std::vector<std::byte> got(sent.size());
-  Pending sending, receiving, next;
+  Pending sending, receiving;
   pair.b.recv(5, got, receiving);
   ASSERT_TRUE(Pair::carry_control(pair.b, pair.a));
   pair.a.send(5, sent, sending);
