@@ -17,9 +17,9 @@ base::Result<void> nonsense(std::string what) {
 
 }  // namespace
 
-Coordinator::Coordinator(int size, std::vector<std::vector<int>> speakers, Options options)
+Coordinator::Coordinator(int size, const std::vector<std::vector<int>>& speakers, Options options)
     : size_(size), options_(options) {
-  for (auto& ranks : speakers) speakers_.push_back({ranks, mask_of(ranks)});
+  for (const auto& ranks : speakers) speakers_.push_back({ranks, mask_of(ranks)});
   for (int rank = 0; rank < size; ++rank) single_.push_back(mask_of({rank}));
 }
 

@@ -24,7 +24,7 @@ class Coordinator {
     std::size_t cache_names = 16384;
   };
   // A speaker is who hands in reports: the one rank, or all ranks of a host that it speaks for.
-  Coordinator(int size, std::vector<std::vector<int>> speakers, Options options);
+  Coordinator(int size, const std::vector<std::vector<int>>& speakers, Options options);
 
   base::Result<void> on_report(std::size_t speaker, const Report& report);
   bool has_news() const { return !ready_.empty() || !new_left_.empty(); }
