@@ -188,6 +188,7 @@ RankJob::RankJob(JobOptions options) {
     for (int local = 0; local < options.ranks_per_host[host]; ++local) {
       contract.local_rank = local;
       std::vector<std::string> environment = options.environment;
+      environment.push_back("HVRUN_START_TIMEOUT=120");  // sanitizers on a busy machine
       for (char** inherited = environ; *inherited; ++inherited) environment.push_back(*inherited);
       environment.push_back(std::string(kIdentity) + "=host" + std::to_string(host));
       for (const auto& [key, value] : rendezvous::contract_variables(contract)) {

@@ -44,8 +44,8 @@ class RankJob {
   ~RankJob();  // whatever still runs is killed
 
   // 128 + signal for a death by signal. Kills the rank and throws after `limit`.
-  int wait(int rank, std::chrono::seconds limit = std::chrono::seconds(60));
-  std::vector<int> wait_all(std::chrono::seconds limit = std::chrono::seconds(60));
+  int wait(int rank, std::chrono::seconds limit = std::chrono::seconds(200));
+  std::vector<int> wait_all(std::chrono::seconds limit = std::chrono::seconds(200));
   void signal(int rank, int number);
   // Waits until the rank has written this text to its output.
   void wait_for_output(int rank, const std::string& text);
