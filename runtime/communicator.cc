@@ -13,9 +13,11 @@ namespace hv {
 namespace runtime {
 namespace {
 
-// How a caller waits on one host: spins if every rank has a core, yields, then sleeps.
+// How a caller waits on one host: spins if every rank has a core, yields, then sleeps. Where ranks
+// share cores it yields a few times only: each yield puts a rank further back in the scheduler's
+// queue, so that it would not run when its turn to work has come.
 constexpr std::chrono::microseconds kSpin{20};
-constexpr int kYields = 1000;
+constexpr int kYields = 1000, kYieldsWhenCrowded = 20;
 constexpr std::chrono::milliseconds kSleep{20};
 
 [[noreturn]] void refuse(OpKind kind, const std::string& why) {
@@ -62,7 +64,9 @@ base::Result<void> CommunicatorImpl::run(Work work) {
 }
 
 void CommunicatorImpl::drive(const bool& done) {
-  Spinner spinner(plane_.local->crowded() ? std::chrono::microseconds(0) : kSpin, kYields);
+  const bool crowded = plane_.local->crowded();
+  Spinner spinner(crowded ? std::chrono::microseconds(0) : kSpin,
+                  crowded ? kYieldsWhenCrowded : kYields);
   while (!done) {
     if (lane_->poll()) {
       spinner.restart();

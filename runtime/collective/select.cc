@@ -22,9 +22,7 @@ struct LocalRow {
   std::size_t chunk_bytes;
 };
 constexpr std::array kLocal{
-    LocalRow{32u << 10, 2, LocalAlgorithm::kFlat, 32u << 10},
-    LocalRow{16u << 10, 4, LocalAlgorithm::kFlat, 16u << 10},
-    LocalRow{8u << 10, kAnyCount, LocalAlgorithm::kFlat, 8u << 10},
+    LocalRow{16u << 10, kAnyCount, LocalAlgorithm::kFlat, 16u << 10},
     LocalRow{1u << 20, kAnyCount, LocalAlgorithm::kSlices, 128u << 10},
     LocalRow{kAny, kAnyCount, LocalAlgorithm::kSlices, 256u << 10},
 };
