@@ -26,6 +26,7 @@ void Combiner::on_report(int rank, Report report) {
   }
   out_.known.insert(out_.known.end(), report.known.begin(), report.known.end());
   out_.left.insert(out_.left.end(), report.left.begin(), report.left.end());
+  out_.heard = out_.heard || report.heard;
 }
 
 void Combiner::tell(NameId id, Count& count) {

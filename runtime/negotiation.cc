@@ -107,13 +107,14 @@ void Report::clear() {
   known.clear();
   fresh.clear();
   left.clear();
+  heard = false;
 }
 
 Bytes encode(const Report& report) {
   Bytes bytes;
   Encoder encoder{Writer(bytes)};
   put_ids(encoder.out, report.ready);
-  encoder(report.known, report.fresh, report.left);
+  encoder(report.known, report.fresh, report.left, report.heard);
   return bytes;
 }
 
@@ -121,7 +122,7 @@ base::Result<Report> decode_report(ByteSpan bytes) {
   Report report;
   Decoder decoder{Reader(bytes)};
   report.ready = get_ids(decoder.in);
-  decoder(report.known, report.fresh, report.left);
+  decoder(report.known, report.fresh, report.left, report.heard);
   return whole(decoder, std::move(report), "report");
 }
 

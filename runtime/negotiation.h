@@ -63,7 +63,10 @@ struct Report {
   std::vector<Known> known;
   std::vector<Fresh> fresh;
   std::vector<std::int32_t> left;  // ranks that shut down; nothing of theirs follows
-  bool empty() const { return ready.empty() && known.empty() && fresh.empty() && left.empty(); }
+  bool heard = false;  // a leader has heard that somebody has left: it needs nothing more
+  bool empty() const {
+    return ready.empty() && known.empty() && fresh.empty() && left.empty() && !heard;
+  }
   void clear();
 };
 

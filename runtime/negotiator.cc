@@ -28,13 +28,13 @@ Negotiator::Negotiator(const Topology& topology, NegotiatorLinks links,
   const std::vector<int>& local = topology.local_ranks();
   if (leader_ && rank_ != 0) combiner_.emplace(static_cast<int>(local.size()));
   for (std::size_t i = 0; i < links.locals.size(); ++i) {
-    if (links.locals[i]) below_.push_back({std::move(links.locals[i]), local[i], i});
+    if (links.locals[i]) below_.push_back({std::move(links.locals[i]), local[i], i, false});
   }
   for (std::size_t host = 1; host < links.hosts.size(); ++host) {
     below_.push_back({std::move(links.hosts[host]), topology.hosts[host].front(),
-                      topology.hosts.front().size() + host - 1});
+                      topology.hosts.front().size() + host - 1, true});
   }
-  if (links.up) above_ = Peer{std::move(links.up), leader_ ? 0 : local.front(), 0};
+  if (links.up) above_ = Peer{std::move(links.up), leader_ ? 0 : local.front(), 0, false};
 }
 
 void Negotiator::announce(Name& name, Op op) {
@@ -89,9 +89,12 @@ base::Result<bool> Negotiator::receive_reports() {
       moved = true;
       auto report = decode_report(*message);
       if (!report) return base::fail(report.error());
+      if (report->heard) peer.needs_us = false;
       if (auto ok = on_report(peer, std::move(*report)); !ok) return base::fail(ok.error());
     }
-    if (!link && !is_over()) return base::fail(link.error());
+    if (link) continue;
+    if (!is_over()) return base::fail(link.error());
+    peer.needs_us = false;  // it is gone
   }
   return moved;
 }
@@ -144,6 +147,7 @@ base::Result<void> Negotiator::apply(Decisions decisions) {
     agreed_.push_back(std::move(*agreed));
   }
   for (NameId id : decisions.forgotten) forget(id);
+  if (combiner_ && left_.empty() && !decisions.left.empty()) report_.heard = true;
   left_.insert(left_.end(), decisions.left.begin(), decisions.left.end());
   return {};
 }
@@ -249,7 +253,7 @@ std::vector<Op> Negotiator::abandon() {
 }
 
 bool Negotiator::flushed() const {
-  const auto flushed = [](const Peer& peer) { return peer.link->flushed(); };
+  const auto flushed = [](const Peer& peer) { return peer.link->flushed() && !peer.needs_us; };
   return report_.empty() && std::all_of(below_.begin(), below_.end(), flushed) &&
          (!above_ || above_->link->flushed());
 }

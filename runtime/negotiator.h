@@ -51,13 +51,15 @@ class Negotiator {
   std::vector<Op> abandon();
   // Names that have lost their ids since the last call.
   std::vector<Name*> take_forgotten() { return std::exchange(forgotten_, {}); }
-  bool flushed() const;  // all that was said is on its way
+  // All that was said is on its way, and rank 0's goodbye has been heard on every host.
+  bool flushed() const;
 
  private:
   struct Peer {
     std::unique_ptr<Link> link;
     int rank = 0;
     std::size_t speaker = 0;  // rank 0's: as which its reports count
+    bool needs_us = false;    // rank 0's: a leader that has not heard that somebody has left
   };
   base::Result<bool> receive_reports();
   base::Result<void> on_report(const Peer& from, Report report);

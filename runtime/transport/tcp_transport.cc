@@ -108,6 +108,7 @@ class TcpTransport final : public Transport {
     }
     TcpPeer peer;
     std::array<std::unique_ptr<TcpChannel>, kChannels> channels;
+    bool ending = false;  // the peer has begun to close its connections
   };
 
   Link& link(int rank) { return *links_[static_cast<std::size_t>(rank)]; }
@@ -121,7 +122,7 @@ class TcpTransport final : public Transport {
     if (link(rank).peer.error()) return link(rank).close();
     if (link(rank).channels[0]) {
       flush(rank);
-    } else if (rank < rank_) {
+    } else if (rank < rank_ && !link(rank).ending) {
       dialer_.connect(rank);
     }
   }
@@ -144,6 +145,7 @@ class TcpTransport final : public Transport {
     auto& from_channel = from.channels[static_cast<std::size_t>(channel)];
     if (!from_channel) return;
     auto got = from_channel->fill(to_end);
+    if (!got && is_closed(got.error())) return close(rank, channel, got.error());
     if (!got) return lose(rank, got.error());
     flush(rank);  // grants may have come in
   }
@@ -175,8 +177,28 @@ class TcpTransport final : public Transport {
     flush(rank);
   }
 
+  static bool is_closed(const Error& error) {
+    return error.code == Code::kPeerLost && error.sys == 0;
+  }
+
+  // A rank that goes closes all of its connections, in any order: what it has sent on the others
+  // still counts.
+  void close(int rank, int channel, const Error& error) {
+    auto& from = link(rank);
+    if (std::count(from.channels.begin(), from.channels.end(), nullptr) == kChannels - 1) {
+      return lose(rank, error);
+    }
+    from.ending = true;
+    from.channels[static_cast<std::size_t>(channel)].reset();
+  }
+
   void lose(int rank, const Error& error) {
     auto& to = link(rank);
+    if (error.code == Code::kPeerLost) {  // first what had arrived before
+      for (auto& each : to.channels) {
+        if (each) static_cast<void>(each->fill(true));
+      }
+    }
     const auto& channel = to.channels[0];
     const std::string address =
         channel ? " (" + to_string(rendezvous::remote_endpoint(channel->fd())) + ")" : "";

@@ -20,6 +20,7 @@ TEST(Negotiation, ReportSurvivesTheWire) {
   s.prescale = 0.25;
   report.fresh = {{2, "layer.weight", s, 5}};
   report.left = {1};
+  report.heard = true;
   auto back = decode_report(encode(report));
   ASSERT_TRUE(back);
   EXPECT_EQ(back->ready, report.ready);
@@ -27,6 +28,7 @@ TEST(Negotiation, ReportSurvivesTheWire) {
   EXPECT_EQ(back->fresh.at(0).name, "layer.weight");
   EXPECT_EQ(back->fresh.at(0).signature, s);
   EXPECT_THAT(back->left, ElementsAre(1));
+  EXPECT_TRUE(back->heard);
 }
 
 TEST(Negotiation, DecisionsSurviveTheWire) {

@@ -211,8 +211,10 @@ TEST_F(NegotiatorTest, EveryoneHearsWhoLeftAndGetsItsOperationsBack) {
       if (rank != leaver) announce(rank, allreduce("x", {1}));
     }
     settle();
+    for (auto& rank : ranks_) EXPECT_EQ(rank->flushed(), rank != ranks_[0]);
     ranks_[leaver]->announce_leaving();
     settle();
+    for (auto& rank : ranks_) EXPECT_TRUE(rank->flushed());  // rank 0 knows that all have heard
     for (int rank = 0; rank < 4; ++rank) {
       EXPECT_THAT(ranks_[rank]->left(), ElementsAre(leaver));
       EXPECT_THAT(ranks_[rank]->abandon(), SizeIs(rank == leaver ? 0 : 1));
