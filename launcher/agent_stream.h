@@ -39,6 +39,8 @@ class AgentStream : public std::enable_shared_from_this<AgentStream> {
   // The exit code, or why there is none. `on_open` need not have been called.
   void on_end(base::Result<int> how);
   void stop();
+  bool running() const { return running_; }  // or has run
+  std::string_view diagnostics() const { return base::as_text(diagnostics_); }
 
  private:
   void fail(base::Error error);

@@ -14,15 +14,18 @@ std::shared_ptr<AgentStream> start_process_agent(asio::any_io_executor executor,
                                                  SpawnRun& run) {
   auto stream = std::make_shared<AgentStream>(executor, host, plan.argv.front(),
                                               std::move(plan.bootstrap), run);
+  auto on_end = [stream, look = std::move(plan.on_end)](base::Result<int> how) {
+    if (!look || !look(*stream, how)) stream->on_end(std::move(how));
+  };
   auto child = ChildProcess::start(
       executor, plan.argv,
       {.on_output = [stream](base::ByteSpan bytes) { stream->on_output(bytes); },
        .on_diagnostics = [stream](base::ByteSpan bytes) { stream->on_diagnostics(bytes); },
-       .on_end = [stream](base::Result<int> how) { stream->on_end(std::move(how)); }});
+       .on_end = on_end});
   if (child) {
     stream->on_open(*child, start_timeout);
   } else {
-    asio::post(executor, [stream, error = child.error()] { stream->on_end(base::fail(error)); });
+    asio::post(executor, [on_end, error = child.error()] { on_end(base::fail(error)); });
   }
   return stream;
 }

@@ -16,6 +16,8 @@ namespace hv::launcher {
 struct ProcessPlan {
   std::vector<std::string> argv;
   Bootstrap bootstrap;
+  // May look at the end before it is told, and take it over (true): then it is not told.
+  std::function<bool(const AgentStream&, base::Result<int>&)> on_end = {};
 };
 
 // Starts the process; everything that follows, also that it cannot be started, is told to `run`.

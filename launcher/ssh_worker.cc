@@ -4,11 +4,17 @@
 #include <sys/eventfd.h>
 
 #include <boost/asio/post.hpp>
-#include <random>
 
 #include "launcher/ssh_session.h"
 
 namespace hv::launcher {
+
+std::chrono::milliseconds Jitter::next() {
+  std::chrono::milliseconds pause(
+      std::uniform_int_distribution<long>(20, longest_.count())(random_));
+  longest_ = std::min(2 * longest_, std::chrono::milliseconds(1500));
+  return pause;
+}
 
 SshWorker::SshWorker(boost::asio::any_io_executor executor, SshTarget target, Events events)
     : executor_(std::move(executor)),
@@ -91,8 +97,7 @@ void SshWorker::work(std::chrono::milliseconds connect_timeout, base::Deadline d
 
 base::Result<int> SshWorker::run(std::chrono::milliseconds connect_timeout,
                                  base::Deadline deadline) {
-  std::mt19937 random(std::random_device{}());
-  std::chrono::milliseconds longest{200};
+  Jitter jitter;
   auto open = [&] {
     auto one = base::Clock::now() + target_.connect_timeout.value_or(connect_timeout);
     return SshSession::open(target_, base::Deadline::at(std::min(one, deadline.time())),
@@ -100,11 +105,8 @@ base::Result<int> SshWorker::run(std::chrono::milliseconds connect_timeout,
   };
   auto session = open();
   while (!session && worth_retrying(session.error())) {
-    // The whole of the pause is drawn by lot, so that those turned away do not come back together.
-    auto wait =
-        std::chrono::milliseconds(std::uniform_int_distribution<long>(20, longest.count())(random));
+    auto wait = jitter.next();
     if (base::Clock::now() + wait >= deadline.time() || !pause(wait)) break;
-    longest = std::min(2 * longest, std::chrono::milliseconds(1500));
     session = open();
   }
   if (!session) return base::fail(session.error());

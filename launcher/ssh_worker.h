@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <thread>
 
 #include "launcher/agent_stream.h"
@@ -18,6 +19,17 @@
 #include "rendezvous/base/fd.h"
 
 namespace hv::launcher {
+
+// Pauses between tries at a server that sheds load: drawn by lot, so that those who were turned
+// away together do not come back together, and longer each time.
+class Jitter {
+ public:
+  std::chrono::milliseconds next();
+
+ private:
+  std::mt19937 random_{std::random_device{}()};
+  std::chrono::milliseconds longest_{200};
+};
 
 class SshWorker : public Carrier, public std::enable_shared_from_this<SshWorker> {
  public:

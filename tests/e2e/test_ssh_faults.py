@@ -86,6 +86,7 @@ class SshFaults(LabTest):
     def test_a_key_that_only_the_agent_has(self):
         socket = self.lab.file("agent.sock")
         agent = self.lab.popen("h0", ["ssh-agent", "-D", "-a", socket])
+        self.addCleanup(lambda: (agent.kill(), agent.communicate()))
         hvtest.wait_until(lambda: os.path.exists(socket), 5, "ssh-agent")
         add = f"SSH_AUTH_SOCK={socket} ssh-add {self.ssh_file('id_ed25519')}"
         self.assertEqual(self.lab.run("h0", ["sh", "-c", add]).returncode, 0)
@@ -99,8 +100,6 @@ class SshFaults(LabTest):
                                             "hostname"])
         finally:
             os.rename(hidden + ".away", hidden)
-            agent.terminate()
-            agent.communicate()
         self.assertEqual(by_variable.stdout, "h1\n", by_variable.stderr)
         self.assertEqual(by_config.stdout, "h1\n", by_config.stderr)
 
@@ -199,6 +198,25 @@ class SshFaults(LabTest):
         found = dict((line.split()[0], line.split()[1:]) for line in done.out.splitlines())
         self.assertIn(found["h3"][0], ("10.77.0.1", "fd77::1"))
         self.assertEqual(found["h2"][1], "2401")
+
+    def test_a_jump_host_that_sheds_load(self):
+        self.lab.sshd("h5", 2500, "MaxStartups=2:60:4")
+        names = [f"behind{i}" for i in range(8)]
+        for name in names:
+            self.lab.alias(name, "h2")
+        self.with_file("config", "Host behind*\n  ProxyJump gate\nHost gate\n  HostName h5\n"
+                                 "  Port 2500\n  StrictHostKeyChecking no\n")
+        done = self.hvrun("-np", 8, "-H", ",".join(f"{name}:1" for name in names), "--no-prefix",
+                          "hostname")
+        self.assertEqual((done.code, done.out), (0, "h2\n" * 8), done)
+
+    def test_a_jump_host_without_the_client(self):
+        self.with_file("config", "Host inner\n  HostName h3\n  ProxyJump h1\n")
+        done = self.hvrun("-c", 'PATH=/nowhere exec "$@"', "sh", binary("hvrun"), "-np", 1, "-H",
+                          "inner:1", "/bin/true", program="/bin/sh")
+        self.assertGreater(done.code, 70, done)
+        for word in ("inner", "ssh", "proxyjump"):
+            self.assertIn(word, done.err, done)
 
     def test_no_ssh_is_needed_for_this_machine(self):
         def without_path(*args):
