@@ -83,6 +83,7 @@ void AgentStream::on_end(base::Result<int> how) {
                                     host_name_, 0}
                       : how.error());
   }
+  carrier_.reset();  // it may hold us
   run_.ended(host_, std::move(how));
 }
 

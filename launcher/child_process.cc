@@ -182,8 +182,8 @@ void ChildProcess::end_if_over() {
   in_.close(ignored);
   out_.close(ignored);
   err_.close(ignored);
-  auto on_end = std::exchange(events_.on_end, nullptr);
-  on_end(exit_code_);
+  auto events = std::exchange(events_, {});  // they may hold who holds us
+  events.on_end(exit_code_);
 }
 
 void ChildProcess::close() {

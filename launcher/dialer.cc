@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -30,6 +31,7 @@ struct Question {
   addrinfo hints{};
   AddressList answer;
   int error = 0;
+  std::atomic<bool> answered{false};
   base::UniqueFd done{::eventfd(0, EFD_CLOEXEC)};
 };
 
@@ -65,11 +67,12 @@ base::Result<AddressList> look_up(const DialAddress& address, base::Deadline dea
     question->error =
         ::getaddrinfo(question->name.c_str(), question->port.c_str(), &question->hints, &list);
     question->answer.reset(list);
+    question->answered.store(true, std::memory_order_release);
     ::eventfd_write(question->done.get(), 1);
   }).detach();
 
   pollfd fds[] = {{question->done.get(), POLLIN, 0}, {stop, POLLIN, 0}};
-  while (true) {
+  while (!question->answered.load(std::memory_order_acquire)) {
     int ready = ::poll(fds, 2, deadline.poll_ms());
     if (ready < 0 && errno == EINTR) continue;
     if (fds[1].revents != 0) return base::fail(aborted());
@@ -78,7 +81,6 @@ base::Result<AddressList> look_up(const DialAddress& address, base::Deadline dea
                                             address.host_name + "' within " +
                                             seconds(deadline, start));
     }
-    break;
   }
   if (question->error != 0) {
     return base::fail(Code::kNotFound, "name lookup: '" + address.host_name + "' is not known (" +
