@@ -86,7 +86,7 @@ class SshFaults(LabTest):
     def test_a_key_that_only_the_agent_has(self):
         socket = self.lab.file("agent.sock")
         agent = self.lab.popen("h0", ["ssh-agent", "-D", "-a", socket])
-        self.addCleanup(lambda: (agent.kill(), agent.communicate()))
+        self.addCleanup(lambda: (agent.terminate(), agent.communicate(timeout=10)))
         hvtest.wait_until(lambda: os.path.exists(socket), 5, "ssh-agent")
         add = f"SSH_AUTH_SOCK={socket} ssh-add {self.ssh_file('id_ed25519')}"
         self.assertEqual(self.lab.run("h0", ["sh", "-c", add]).returncode, 0)
