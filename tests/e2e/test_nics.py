@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -39,11 +40,19 @@ class Nics(LabTest):
 
     def add_bridge(self, host, name, address):
         self.add_link(host, "port0")
-        self.ip(host, "link", "add", name, "type", "bridge")
+        self.ip(host, "link", "add", name, "type", "bridge", "forward_delay", "0")
         self.later(self.ip, host, "link", "del", name)
         self.ip(host, "link", "set", "port0", "master", name)
         self.ip(host, "addr", "add", address, "dev", name)
         self.ip(host, "link", "set", name, "up")
+        self.await_carrier(host, name)
+
+    def await_carrier(self, host, name):
+        """A bridge has a carrier only once a port of it forwards, some time after it was set up."""
+        deadline = time.monotonic() + 30
+        while "LOWER_UP" not in self.ip(host, "link", "show", "dev", name).stdout:
+            self.assertLess(time.monotonic(), deadline, f"{host}: {name} stays without a carrier")
+            time.sleep(0.05)
 
     def start(self, *flags, hosts="h0:1,h1:1,h2:1,h3:1", env=None):
         return self.lab.run("h0", [binary("hvrun"), "--no-prefix", "-H", hosts, *flags, *SHOW],
