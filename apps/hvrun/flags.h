@@ -1,0 +1,43 @@
+// What hvrun's options hold as they are typed. options.cc fills it, read_flags.cc makes a JobSpec
+// of it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace hv::apps {
+
+struct Flags {
+  // ranks and hosts
+  int np = 0;
+  std::string hosts, hostfile;
+  std::string wdir;
+
+  // way to the hosts
+  int ssh_port = 0;
+  std::string identity;
+  std::vector<std::string> ssh_options;
+  std::string launch_agent;
+  std::string port_range, advertise;
+  std::vector<std::string> nics;
+
+  // environment
+  std::vector<std::string> exports;
+  bool no_env = false;
+
+  // output
+  std::string output;
+  std::string prefix = "rank";
+  bool no_prefix = false;
+  bool verbose = false;
+
+  // times, in seconds
+  double start_timeout = 30, grace = 5, beat = 1, lost_after = 5;
+
+  // instead of a job
+  bool dry_run = false;
+  bool check_build = false, json = false;
+  bool version = false, help = false;
+};
+
+}  // namespace hv::apps

@@ -1,0 +1,137 @@
+#include "apps/hvrun/options.h"
+
+#include <cstdlib>
+
+#include "rendezvous/base/text.h"
+
+namespace hv::apps {
+
+namespace {
+
+CLI::Validator whole_number(std::int64_t low, std::int64_t high) {
+  return {[=](const std::string& text) {
+            auto number = base::parse_int(text);
+            if (number && *number >= low && *number <= high) return std::string();
+            return "'" + text + "' is not a whole number from " + std::to_string(low) + " to " +
+                   std::to_string(high);
+          },
+          ""};
+}
+
+CLI::Validator seconds(bool may_be_zero) {
+  return {[=](const std::string& text) {
+            char* end = nullptr;
+            double value = std::strtod(text.c_str(), &end);
+            bool number = !text.empty() && *end == '\0';
+            if (number && value <= 1e6 && (may_be_zero ? value >= 0 : value >= 0.01)) {
+              return std::string();
+            }
+            return "'" + text + "' is not a time in seconds";
+          },
+          ""};
+}
+
+// Options that --help shows together.
+struct Group {
+  CLI::App& app;
+  const char* title;
+
+  template <class Value>
+  CLI::Option* option(const std::string& names, Value& value, const char* type,
+                      const std::string& text) const {
+    return app.add_option(names, value, text)->type_name(type)->group(title);
+  }
+  CLI::Option* flag(const std::string& names, bool& value, const std::string& text) const {
+    return app.add_flag(names, value, text)->group(title);
+  }
+};
+
+void add_ranks(CLI::App& app, Flags& flags) {
+  Group group{app, "Ranks and hosts"};
+  group
+      .option(
+          "-n,--num-proc", flags.np, "N",
+          "Number of ranks, also -np; default: all slots of the hosts given, or one rank for each "
+          "GPU or core of this machine")
+      ->check(whole_number(1, 1 << 24));
+  auto* hosts = group.option("-H,--hosts", flags.hosts, "LIST", "h1:2,user@h2:4,[fd00::2]:2");
+  group
+      .option("--hostfile", flags.hostfile, "FILE",
+              "One host a line: h1 slots=4 [port=N] [user=NAME]")
+      ->excludes(hosts);
+  group.option("--wdir", flags.wdir, "DIR", "Working directory of the ranks; default: this one");
+}
+
+void add_way(CLI::App& app, Flags& flags) {
+  Group group{app, "Way to the hosts"};
+  group.option("-p,--ssh-port", flags.ssh_port, "PORT", "Port of sshd on the hosts")
+      ->check(whole_number(1, 65535));
+  group.option("-i,--ssh-identity-file", flags.identity, "FILE", "Private key for ssh");
+  group.option("--ssh-option", flags.ssh_options, "OPT", "Further option, as after ssh -o")
+      ->take_all();
+  group.option("--launch-agent", flags.launch_agent, "CMD",
+               "Instead of ssh: any program that runs 'CMD host command' there, such as a script "
+               "around kubectl exec");
+  group.option("--port-range", flags.port_range, "LOW-HIGH",
+               "Ports that hvrun and ranks listen on");
+  group.option("--advertise-addr", flags.advertise, "ADDR",
+               "Address of this machine that the hosts connect to");
+
+  group
+      .option("--nic,--network-interfaces,--network-interface", flags.nics, "WHICH",
+              "Interfaces for data: eth0, =eth0, 10.9.0.0/24, a list of these, or ^docker,veth")
+      ->take_all();
+}
+
+void add_environment(CLI::App& app, Flags& flags) {
+  Group group{app, "Environment"};
+  group
+      .option("-x", flags.exports, "VAR",
+              "Give the ranks this variable: VAR, VAR=value, or a pattern such as 'NCCL_*'")
+      ->take_all();
+  group.flag("--no-env", flags.no_env, "Pass on only what -x names");
+}
+
+void add_output(CLI::App& app, Flags& flags) {
+  Group group{app, "Output"};
+  group.option("--output-filename", flags.output, "DIR",
+               "Also write each rank's output to DIR/rank.N/stdout and stderr");
+  auto* prefix = group.option("--prefix", flags.prefix, "WHAT",
+                              "In front of each line: none, rank (default), host, or rank,host");
+  group.flag("--no-prefix", flags.no_prefix, "Lines as they are")->excludes(prefix);
+  group.flag("--verbose", flags.verbose, "Tell what hvrun does, on standard error");
+}
+
+void add_times(CLI::App& app, Flags& flags) {
+  Group group{app, "Times, in seconds"};
+  group.option("--start-timeout", flags.start_timeout, "S", "For all ranks to be up (30)")
+      ->check(seconds(false));
+  group.option("--grace", flags.grace, "S", "Between asking a rank to end and killing it (5)")
+      ->check(seconds(true));
+  group.option("--beat", flags.beat, "S", "Between heartbeats (1)")->check(seconds(false));
+  group.option("--lost-after", flags.lost_after, "S", "Silence after which a host is lost (5)")
+      ->check(seconds(false));
+}
+
+void add_other(CLI::App& app, Flags& flags) {
+  Group group{app, "Other"};
+  group.flag("--dry-run", flags.dry_run, "Print the plan as JSON and start nothing");
+  auto* check = group.flag("--check-build", flags.check_build,
+                           "Print what this build can do on this machine, also -cb");
+  group.flag("--json", flags.json, "Print it as JSON")->needs(check);
+  group.flag("-v,--version", flags.version, "Print the version");
+  group.flag("-h,--help", flags.help, "Print this text");
+}
+
+}  // namespace
+
+void add_options(CLI::App& app, Flags& flags) {
+  add_ranks(app, flags);
+  add_way(app, flags);
+  add_environment(app, flags);
+  add_output(app, flags);
+  add_times(app, flags);
+  add_other(app, flags);
+}
+
+}  // namespace hv::apps
