@@ -12,19 +12,22 @@
 
 namespace hv::launcher {
 
-base::Result<std::string> find_agent_path() {
+base::Result<std::string> find_part(const std::string& name) {
   namespace fs = std::filesystem;
   std::error_code error;
   auto self = fs::read_symlink("/proc/self/exe", error);
   if (error) return base::fail(base::system_error("/proc/self/exe", error.value()));
-  std::vector<std::string> places = {self.parent_path() / "hvagent",
-                                     self.parent_path().parent_path() / "libexec/hvrun/hvagent"};
+  auto beside = self.parent_path(), above = beside.parent_path();
+  std::vector<std::string> places = {beside / name, above / "libexec/hvrun" / name,
+                                     above / "lib" / name};
   for (const auto& place : places) {
     if (::access(place.c_str(), X_OK) == 0) return place;
   }
   return base::fail(base::Code::kNotFound,
-                    "hvagent is not installed: looked for " + base::join(places, " and "));
+                    name + " is not installed: looked for " + base::join(places, ", "));
 }
+
+base::Result<std::string> find_agent_path() { return find_part("hvagent"); }
 
 base::Result<AgentProgram> find_agent_program() {
   auto path = find_agent_path();

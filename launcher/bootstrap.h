@@ -26,7 +26,9 @@ struct AgentProgram {
   std::string build_id;
   std::shared_ptr<const base::Bytes> image;
 };
-// Looks next to this program, then in ../libexec/hvrun. kNotFound lists the places.
+// A part of hvrun that is a file of its own: next to this program, in ../libexec/hvrun, or, in a
+// build folder, in ../lib. kNotFound lists the places.
+base::Result<std::string> find_part(const std::string& name);
 base::Result<std::string> find_agent_path();
 base::Result<AgentProgram> find_agent_program();
 

@@ -74,8 +74,8 @@ void JobState::not_startable(const Event& event, Time now) {
   Host& host = hosts_[event.host];
   if (event.kind == EventKind::kAgentEnded) host.ended = true;
   if (!host.answered || event.kind != EventKind::kAgentEnded) {
-    for (const auto& error : event.errors) start_errors_.push_back({host.name, error});
-    if (event.errors.empty()) start_errors_.push_back({host.name, event.error});
+    host.errors.insert(host.errors.end(), event.errors.begin(), event.errors.end());
+    if (event.errors.empty()) host.errors.push_back(event.error);
   }
   host.answered = true;
   decide_start(now);
@@ -84,14 +84,24 @@ void JobState::not_startable(const Event& event, Time now) {
 // Waits for every host's answer, so that all that is wrong is said at once.
 void JobState::decide_start(Time now) {
   if (!std::ranges::all_of(hosts_, &Host::answered)) return;
-  if (start_errors_.empty()) {
+  auto errors = start_errors();
+  if (errors.empty()) {
     phase_ = Phase::kRunning;
     return act({.kind = Action::Kind::kLaunch});
   }
   cause_ = Cause{};
-  cause_->exit_code = start_code(start_errors_.front().error);
-  cause_->text = format_host_errors(start_errors_, hosts_.size());
+  cause_->exit_code = start_code(errors.front().error);
+  cause_->text = format_host_errors(errors, hosts_.size());
   release(now);
+}
+
+// In the order of the hosts, whoever answered first.
+std::vector<HostError> JobState::start_errors() const {
+  std::vector<HostError> all;
+  for (const auto& host : hosts_) {
+    for (const auto& error : host.errors) all.push_back({host.name, error});
+  }
+  return all;
 }
 
 void JobState::start_timeout(const Event&, Time now) {
@@ -107,17 +117,16 @@ void JobState::start_timeout(const Event&, Time now) {
                  " s; see --start-timeout";
     return end_job(std::move(cause), SIGTERM, now);
   }
-  for (const auto& host : hosts_) {
+  for (auto& host : hosts_) {
     if (host.answered) continue;
     std::string what =
         host.up ? "hvagent is up, but did not check the program" : "hvagent is not up";
-    start_errors_.push_back(
-        {host.name,
-         {base::Code::kTimeout, what + " within " + limit + " s; see --start-timeout", {}, 0}});
+    host.errors.push_back(
+        {base::Code::kTimeout, what + " within " + limit + " s; see --start-timeout", {}, 0});
   }
   cause_ = Cause{};
   cause_->exit_code = kExitStartTimeout;
-  cause_->text = format_host_errors(start_errors_, hosts_.size());
+  cause_->text = format_host_errors(start_errors(), hosts_.size());
   release(now);
 }
 

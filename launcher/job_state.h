@@ -89,6 +89,7 @@ class JobState {
   struct Host {
     std::string name;
     std::vector<int> ranks;
+    std::vector<base::Error> errors;  // why it cannot start
     bool up = false, answered = false, done = false, lost = false, ended = false;
   };
   struct Rank {
@@ -129,6 +130,7 @@ class JobState {
   void stop_hosts(const Event&, Time);
 
   void decide_start(Time now);
+  std::vector<HostError> start_errors() const;
   void check_left_early(Time now);
   void check_all_ended(Time now);
   void mark_gone(const Event& event);
@@ -144,7 +146,6 @@ class JobState {
   Phase phase_ = Phase::kStarting;
   std::vector<Host> hosts_;
   std::vector<Rank> ranks_;
-  std::vector<HostError> start_errors_;
   bool stopped_ = false;
   std::optional<Cause> cause_;
   std::vector<Action> actions_;

@@ -15,6 +15,7 @@
 #include "launcher/dialer.h"
 #include "launcher/ssh_session_host_key.h"
 #include "rendezvous/base/text.h"
+#include "rendezvous/contract.h"
 
 namespace hv::launcher {
 namespace {
@@ -346,17 +347,19 @@ base::Result<int> Session::pump(const Streams& streams) {
   }
 }
 
-}  // namespace
-
-base::Result<std::unique_ptr<SshSession>> SshSession::open(const SshTarget& target,
-                                                           base::Deadline deadline, int stop) {
+base::Result<std::unique_ptr<SshSession>> open_session(const SshTarget& target,
+                                                       base::Deadline deadline, int stop) {
   auto session = std::make_unique<Session>(target, stop);
   if (auto done = session->connect(deadline); !done) return base::fail(done.error());
   if (auto done = session->authenticate(deadline); !done) return base::fail(done.error());
   return session;
 }
 
-bool worth_retrying(const base::Error& error) { return error.sys == ECONNRESET; }
-bool client_may_help(const base::Error& error) { return error.sys == EPROTONOSUPPORT; }
-
+}  // namespace
 }  // namespace hv::launcher
+
+extern "C" {
+extern const hv::launcher::SshModule hv_ssh_module [[gnu::visibility("default")]];
+const hv::launcher::SshModule hv_ssh_module = {hv::rendezvous::build_id,
+                                               hv::launcher::open_session};
+}

@@ -1,4 +1,6 @@
-// SshSession: one connection to one host, with one channel on it. The only place of libssh.
+// SshSession: one connection to one host, with one channel on it. The only place of libssh, which
+// brings a dozen shared libraries along: it lives in a module of its own, hv_ssh.so, that is loaded
+// when the first session is opened, so that a job without ssh does not wait for it.
 //
 // Thread: each object belongs to one worker thread, which may block in every call; becoming
 // readable, the descriptor `stop` ends any of them. Owner: ssh_spawner. Failure: the text starts
@@ -19,7 +21,8 @@ namespace hv::launcher {
 
 class SshSession {
  public:
-  // Connects, checks the host key, authenticates. Never asks anybody anything.
+  // Connects, checks the host key, authenticates. Never asks anybody anything. Where hv_ssh.so
+  // cannot be loaded, client_may_help() says so.
   static base::Result<std::unique_ptr<SshSession>> open(const SshTarget& target,
                                                         base::Deadline deadline, int stop);
   virtual ~SshSession() = default;
@@ -39,6 +42,14 @@ class SshSession {
   };
   virtual base::Result<int> pump(const Streams& streams) = 0;
 };
+
+// What hv_ssh.so exports, under this name.
+struct SshModule {
+  std::string (*build_id)();
+  base::Result<std::unique_ptr<SshSession>> (*open)(const SshTarget& target,
+                                                    base::Deadline deadline, int stop);
+};
+inline constexpr const char* kSshModuleSymbol = "hv_ssh_module";
 
 // The connection was closed before authentication: MaxStartups, or a server that just restarts.
 bool worth_retrying(const base::Error& error);

@@ -191,25 +191,32 @@ void Agent::on_message(const rendezvous::LaunchOrder& order) {
   launched_ = true;
   done_sent_ = false;
   auto environment = host_environment(order, gate_->name(), environ);
+  std::vector<ProcessSpec> specs;
   for (const auto& rank : order.ranks) {
-    start_rank(order, rank, rank_environment(environment, rank));
+    specs.push_back(
+        {order.program, order.argv, rank_environment(environment, rank), order.working_directory});
+  }
+  std::vector<base::Result<StartingProcess>> starting;
+  for (const auto& spec : specs) starting.push_back(begin_process(spec));
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    auto process = !starting[i] ? base::fail(starting[i].error())
+                                : finish_start(std::move(*starting[i]), specs[i]);
+    add_rank(order.ranks[i].rank, std::move(process), order.output_credit);
   }
 }
 
-void Agent::start_rank(const rendezvous::LaunchOrder& order, const rendezvous::RankOrder& rank,
-                       const std::vector<std::string>& environment) {
-  auto process = start_process({order.program, order.argv, environment, order.working_directory});
+void Agent::add_rank(int rank, base::Result<StartedProcess> process, std::uint32_t credit) {
   if (!process) {
     rendezvous::RankExited exited;
-    exited.rank = rank.rank;
+    exited.rank = rank;
     exited.exit_code = process.error().sys == EACCES ? 126 : 127;
     exited.at_us = clock_us();
     exited.exec_error = process.error().text;
     return send(exited);
   }
-  send(rendezvous::RankStarted{rank.rank, process->pid});
+  send(rendezvous::RankStarted{rank, process->pid});
   ranks_.push_back(
-      std::make_unique<RankProcess>(rank.rank, std::move(*process), order.output_credit,
+      std::make_unique<RankProcess>(rank, std::move(*process), credit,
                                     [this](const rendezvous::Output& output) { send(output); }));
 }
 

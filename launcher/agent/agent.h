@@ -47,8 +47,7 @@ class Agent {
   template <class Message>
   base::Result<void> handle(const rendezvous::Frame& frame);
 
-  void start_rank(const rendezvous::LaunchOrder& order, const rendezvous::RankOrder& rank,
-                  const std::vector<std::string>& environment);
+  void add_rank(int rank, base::Result<StartedProcess> process, std::uint32_t credit);
   void on_signals();
   void reap();
   void report_ended();

@@ -1,6 +1,7 @@
 #include "launcher/agent/process.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -29,22 +30,23 @@ Result<Pipe> make_pipe() {
   return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-enum class Step : int { kDirectory = 1, kInput, kExec };
+enum class Step : int { kDirectory = 1, kInput, kBinding, kExec };
 
 struct Failure {  // what the child writes into the pipe that a successful exec closes
   Step step;
   int sys;
 };
 
-// Everything the child needs, made before vfork: until exec it runs in our memory.
+// Everything the child needs, made before fork.
 struct Child {
   const char* path;
   char* const* argv;
   char* const* envp;
   const char* working_directory;
-  int out, err, failure;
+  int in, out, err, failure;  // in: -1 for /dev/null
   pid_t parent;
-  rlim_t stack;  // soft limit to set, 0: leave it
+  rlim_t stack;           // soft limit to set, 0: leave it
+  const cpu_set_t* cpus;  // may be null
 };
 
 [[noreturn]] void give_up(const Child& child, Step step) {
@@ -74,20 +76,16 @@ struct Child {
     ::setrlimit(RLIMIT_STACK, &limit);
   }
   if (::chdir(child.working_directory) != 0) give_up(child, Step::kDirectory);
-  int null = ::open("/dev/null", O_RDONLY);
-  if (null < 0 || ::dup2(null, 0) < 0) give_up(child, Step::kInput);
-  if (null > 2) ::close(null);
+  if (child.cpus != nullptr && ::sched_setaffinity(0, sizeof(cpu_set_t), child.cpus) != 0) {
+    give_up(child, Step::kBinding);
+  }
+  int in = child.in >= 0 ? child.in : ::open("/dev/null", O_RDONLY);
+  if (in < 0 || ::dup2(in, 0) < 0) give_up(child, Step::kInput);
+  if (in > 2) ::close(in);
   ::dup2(child.out, 1);
   ::dup2(child.err, 2);
   ::execve(child.path, child.argv, child.envp);
   give_up(child, Step::kExec);
-}
-
-// A function of its own: nothing in it lives across vfork but its argument.
-__attribute__((noinline)) pid_t fork_rank(const Child& child) {
-  pid_t pid = ::vfork();
-  if (pid == 0) become_rank(child);
-  return pid;
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
@@ -120,6 +118,8 @@ base::Error explain(const Failure& failure, const ProcessSpec& spec) {
                                 failure.sys);
     case Step::kInput:
       return base::system_error("cannot open /dev/null", failure.sys);
+    case Step::kBinding:
+      return base::system_error("cannot bind to the processors chosen", failure.sys);
     case Step::kExec:
       break;
   }
@@ -138,35 +138,56 @@ base::Error explain(const Failure& failure, const ProcessSpec& spec) {
 
 }  // namespace
 
-Result<StartedProcess> start_process(const ProcessSpec& spec) {
+Result<StartingProcess> begin_process(const ProcessSpec& spec) {
   auto out = make_pipe();
   auto err = make_pipe();
   auto failure = make_pipe();
-  for (auto* pipe : {&out, &err, &failure}) {
+  auto in = spec.with_input ? make_pipe() : Pipe{};
+  for (auto* pipe : {&out, &err, &failure, &in}) {
     if (!*pipe) return tl::unexpected(pipe->error());
   }
   auto argv = pointers(spec.argv);
   auto envp = pointers(spec.environment);
-  Child child{
-      spec.path.c_str(), argv.data(),      envp.data(),          spec.working_directory.c_str(),
-      out->write.get(),  err->write.get(), failure->write.get(), ::getpid(),
-      needed_stack(spec)};
-  pid_t pid = fork_rank(child);
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  for (int cpu : spec.cpus) CPU_SET(static_cast<std::size_t>(cpu), &cpus);
+  Child child{spec.path.c_str(),
+              argv.data(),
+              envp.data(),
+              spec.working_directory.c_str(),
+              in->read.get(),
+              out->write.get(),
+              err->write.get(),
+              failure->write.get(),
+              ::getpid(),
+              needed_stack(spec),
+              spec.cpus.empty() ? nullptr : &cpus};
+  pid_t pid = ::fork();
   if (pid < 0) return fail(base::system_error("cannot make a process for " + spec.path, errno));
-  failure->write.reset();
-  Failure what{};
-  ssize_t got;
-  do {
-    got = ::read(failure->read.get(), &what, sizeof what);
-  } while (got < 0 && errno == EINTR);
-  if (got == sizeof what) {
-    ::waitpid(pid, nullptr, 0);
-    return fail(explain(what, spec));
-  }
+  if (pid == 0) become_rank(child);
   for (auto* end : {&out->read, &err->read}) {
     ::fcntl(end->get(), F_SETFL, O_RDONLY | O_NONBLOCK);
   }
-  return StartedProcess{pid, std::move(out->read), std::move(err->read)};
+  if (spec.with_input) ::fcntl(in->write.get(), F_SETFL, O_WRONLY | O_NONBLOCK);
+  return StartingProcess{{pid, std::move(out->read), std::move(err->read), std::move(in->write)},
+                         std::move(failure->read)};
+}
+
+Result<StartedProcess> finish_start(StartingProcess starting, const ProcessSpec& spec) {
+  Failure what{};
+  ssize_t got;
+  do {
+    got = ::read(starting.failure.get(), &what, sizeof what);
+  } while (got < 0 && errno == EINTR);
+  if (got != sizeof what) return std::move(starting.process);
+  ::waitpid(starting.process.pid, nullptr, 0);
+  return fail(explain(what, spec));
+}
+
+Result<StartedProcess> start_process(const ProcessSpec& spec) {
+  auto starting = begin_process(spec);
+  if (!starting) return fail(starting.error());
+  return finish_start(std::move(*starting), spec);
 }
 
 }  // namespace hv::launcher

@@ -1,5 +1,5 @@
 """What libhv.so gives to and takes from a stranger's program: only its own symbols go out, and the
-libraries that it is built from do not come in."""
+libraries that it is built from do not come in. And what hvrun waits for when it starts."""
 
 import os
 import re
@@ -24,6 +24,12 @@ class Exports(unittest.TestCase):
                               text=True).stdout
         return [line[19:] for line in text.splitlines()]
 
+    def needed(self, program):
+        dynamic = subprocess.run(["readelf", "-dW", program], check=True, capture_output=True,
+                                 text=True).stdout
+        names = re.findall(r"NEEDED.*\[(.*?)\]", dynamic)
+        return [name for name in names if not name.startswith("ld-linux")]
+
     def test_only_own_symbols_go_out(self):
         names = self.symbols("--defined-only")
         self.assertIn("hv::init()", names)
@@ -34,15 +40,19 @@ class Exports(unittest.TestCase):
         self.assertEqual([n for n in self.symbols("--defined-only") if INSIDE.match(n)], [])
 
     def test_no_library_of_ours_comes_in(self):
-        wanted = subprocess.run(["readelf", "-dW", self.library], check=True, capture_output=True,
-                                text=True).stdout
-        libraries = re.findall(r"NEEDED.*\[(.*?)\]", wanted)
+        libraries = self.needed(self.library)
         self.assertTrue(libraries)
         bad = [l for l in libraries if re.match(r"lib(spdlog|fmt|boost|ssh|yaml|hwloc)", l)]
         self.assertEqual(bad, [])
         foreign = [n for n in self.symbols("--undefined-only")
                    if re.search(r"spdlog|\bfmt::|boost::", n)]
         self.assertEqual(foreign, [])
+
+    def test_hvrun_waits_for_no_library_but_libc(self):
+        """Each costs a small job a part of its start; libssh comes in only where ssh is used."""
+        if self.needed(hvtest.binary("hvagent")):
+            self.skipTest("sanitizers need shared libraries")
+        self.assertEqual(self.needed(hvtest.binary("hvrun")), ["libc.so.6"])
 
 
 if __name__ == "__main__":

@@ -210,6 +210,12 @@ TEST_F(JobStateTest, AllBadHostsInOneReport) {
   EXPECT_THAT(on_host(EventKind::kAgentEnded, 0), ElementsAre(Do::kFinish));
 }
 
+TEST_F(JobStateTest, BadHostsComeInTheOrderOfTheList) {
+  on_host(EventKind::kAgentEnded, 1, {base::Code::kAuth, "no key", {}, 0});
+  on_host(EventKind::kAgentEnded, 0, {base::Code::kAuth, "no key", {}, 0});
+  EXPECT_THAT(state_.cause()->text, HasSubstr("h0, h1 (2 hosts): no key"));
+}
+
 TEST_F(JobStateTest, StartTimeoutNamesWhoIsMissing) {
   on_host(EventKind::kAgentUp, 0);
   on_host(EventKind::kPreflightOk, 0);
