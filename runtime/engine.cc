@@ -36,7 +36,25 @@ base::Result<std::shared_ptr<Engine>> Engine::start(EngineParts parts) {
   engine->thread_ = std::thread([raw = engine.get()] { raw->thread_main(); });
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   ::pthread_setname_np(engine->thread_.native_handle(), "hv-engine");
+  if (auto bound = engine->bind_thread(); !bound) return base::fail(bound.error());
   return engine;
+}
+
+base::Result<void> Engine::bind_thread() {
+  const Topology& topology = parts_.plane.topology;
+  auto core =
+      core_of(parts_.knobs, topology.local_rank, static_cast<int>(topology.local_ranks().size()));
+  if (!core) return base::fail(core.error());
+  if (*core < 0) return {};
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(static_cast<unsigned>(*core), &cores);
+  const int failed = ::pthread_setaffinity_np(thread_.native_handle(), sizeof cores, &cores);
+  if (failed == 0) return {};
+  return base::fail(base::system_error(
+      "HVRUN_THREAD_AFFINITY is '" + parts_.knobs.affinity + "', and the thread of local rank " +
+          std::to_string(topology.local_rank) + " cannot run on core " + std::to_string(*core),
+      failed));
 }
 
 Engine::Engine(EngineParts parts) : parts_(std::move(parts)) {}

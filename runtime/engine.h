@@ -69,6 +69,7 @@ class Engine final : public Pump, public std::enable_shared_from_this<Engine> {
   };
   enum class Driver { kWaiter, kThread };
 
+  base::Result<void> bind_thread();
   void thread_main();
   template <class Enough>
   bool await(Enough enough, base::Deadline deadline);

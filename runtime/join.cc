@@ -29,10 +29,22 @@ Result<World> make_alone(const Knobs& knobs, Deadline deadline) {
               "for more ranks start it with: hvrun -np N <program>");
   }
   WorldImpl::Parts parts;
-  parts.plane = make_inproc_data_planes(1, 1).front();
+  parts.plane = make_inproc_data_planes(1, 1, make_tuning(knobs)).front();
   parts.hosts = {"localhost"};
   parts.knobs = knobs;
   return WorldImpl::make(std::move(parts), deadline);
+}
+
+// hvrun has looked at the variables of its ranks already.
+void warn_of_unknown_variables() {
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  for (const auto& warning : unknown_variables(names)) {
+    base::log(base::LogLevel::kWarning, warning);
+  }
 }
 
 Result<void> check_builds(const std::vector<rendezvous::PeerInfo>& peers) {
@@ -97,14 +109,15 @@ Result<World> WorldImpl::join(const rendezvous::Getenv& getenv, std::string iden
   const auto deadline = Deadline::after(std::chrono::seconds(knobs->start_timeout_s));
   auto contract = rendezvous::read_contract(getenv);
   if (!contract) return base::fail(contract.error());
+  if (contract->agent_socket.empty() && contract->rank == 0) warn_of_unknown_variables();
   if (contract->alone()) return make_alone(*knobs, deadline);
-
   base::set_log_name("rank " + std::to_string(contract->rank));
   auto opened = rendezvous::open_client_store(*contract, deadline);
   if (!opened) return base::fail(opened.error());
   std::shared_ptr<rendezvous::Store> store = std::move(*opened);
   auto parts = meet(*contract, *store, std::move(identity), deadline);
   auto world = parts.and_then([&](Parts& met) {
+    met.plane.tuning = make_tuning(*knobs);
     met.store = store;
     met.knobs = *knobs;
     return make(std::move(met), deadline);

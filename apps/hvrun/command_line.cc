@@ -8,6 +8,7 @@
 #include "apps/hvrun/words.h"
 #include "rendezvous/base/env.h"
 #include "rendezvous/contract.h"
+#include "runtime/knobs.h"
 
 namespace hv::apps {
 
@@ -74,6 +75,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {
   }
   CommandLine line;
   if (flags.help) line.text = app.help();
+  if (flags.help_env) line.text = runtime::describe_knobs();
   if (flags.version) line.text = "hvrun " + rendezvous::build_id() + "\n";
   line.check_build = flags.check_build;
   line.json = flags.json;

@@ -37,7 +37,7 @@ struct Flags {
   // instead of a job
   bool dry_run = false;
   bool check_build = false, json = false;
-  bool version = false, help = false;
+  bool version = false, help = false, help_env = false;
 };
 
 }  // namespace hv::apps

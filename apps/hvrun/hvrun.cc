@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <cstdio>
 #include <string>
@@ -19,6 +20,7 @@
 #include "launcher/supervisor.h"
 #include "launcher/user_signals.h"
 #include "rendezvous/base/log.h"
+#include "runtime/knobs.h"
 
 extern char** environ;
 
@@ -55,6 +57,19 @@ Result<launcher::Plan> plan_job(launcher::JobSpec& spec) {
   auto machine = launcher::this_machine();
   for (auto& host : plan->hosts) host.local = launcher::is_local(host.host, machine);
   return plan;
+}
+
+// What the ranks would refuse is refused before anything starts.
+Result<void> check_variables(const launcher::Variables& variables) {
+  std::vector<std::string> names;
+  for (const auto& variable : variables) names.push_back(variable.key);
+  for (const auto& warning : runtime::unknown_variables(names)) say(warning);
+  auto knobs = runtime::read_knobs([&](const char* name) -> std::optional<std::string> {
+    auto found = std::ranges::find(variables, name, &rendezvous::KeyValue::key);
+    return found == variables.end() ? std::nullopt : std::optional(found->value);
+  });
+  if (!knobs) return base::fail(knobs.error());
+  return {};
 }
 
 Result<launcher::JobOutcome> run(launcher::JobSpec spec, launcher::Plan plan,
@@ -100,6 +115,7 @@ int main(int argc, char** argv) {
   auto environment = launcher::make_environment(launcher::read_environment(environ), spec);
   if (!environment) return give_up(environment.error());
   for (const auto& note : environment->notes) say(note);
+  if (auto checked = check_variables(environment->sent); !checked) return give_up(checked.error());
 
   if (spec.dry_run) {
     std::fputs(launcher::plan_json(spec, *plan, *environment).c_str(), stdout);

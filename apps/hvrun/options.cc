@@ -121,6 +121,8 @@ void add_other(CLI::App& app, Flags& flags) {
   group.flag("--json", flags.json, "Print it as JSON")->needs(check);
   group.flag("-v,--version", flags.version, "Print the version");
   group.flag("-h,--help", flags.help, "Print this text");
+  group.flag("--help-env", flags.help_env,
+             "Print the variables that hvrun and the ranks read, with their defaults");
 }
 
 }  // namespace

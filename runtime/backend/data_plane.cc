@@ -71,10 +71,7 @@ base::Result<DataListener> open_data_listener(const DataListenerOptions& options
 base::Result<DataPlane> make_data_plane(DataListener listener,
                                         const std::vector<rendezvous::PeerInfo>& peers, int rank,
                                         const rendezvous::Secret& secret, base::Deadline deadline) {
-  auto tuning = read_tuning();
-  if (!tuning) return base::fail(tuning.error());
   DataPlane plane;
-  plane.tuning = *tuning;
   plane.topology = make_topology(peers, rank);
   const auto& local_ranks = plane.topology.local_ranks();
   if (local_ranks.size() == 1) {

@@ -42,7 +42,7 @@ struct DataPlane {
   Topology topology;
   std::shared_ptr<LocalGroup> local;     // of this host; size 1 groups too
   std::shared_ptr<Transport> transport;  // across hosts; null on one host
-  Tuning tuning;                         // from the environment
+  Tuning tuning;                         // equal on all ranks
 };
 base::Result<DataPlane> make_data_plane(DataListener listener,
                                         const std::vector<rendezvous::PeerInfo>& peers, int rank,

@@ -5,7 +5,6 @@
 #include <bit>
 #include <limits>
 
-#include "rendezvous/base/env.h"
 #include "rendezvous/base/text.h"
 
 namespace hv::runtime {
@@ -104,23 +103,10 @@ base::Result<Tuning> with_algorithms(Tuning tuning, std::string_view names) {
       std::vector<std::string> known;
       for (auto a : kLocalNames) known.emplace_back(to_string(a));
       for (auto a : kCrossNames) known.emplace_back(to_string(a));
-      return base::fail(base::Code::kUsage, "HVRUN_ALGORITHM names \"" + std::string(name) +
+      return base::fail(base::Code::kUsage, "no algorithm is called \"" + std::string(name) +
                                                 "\"; known are " + base::join(known, ", "));
     }
   }
-  return tuning;
-}
-
-base::Result<Tuning> read_tuning() {
-  Tuning tuning;
-  if (auto text = base::env_knob("DETERMINISTIC")) {
-    if (*text != "on" && *text != "off" && *text != "1" && *text != "0") {
-      return base::fail(base::Code::kUsage,
-                        "HVRUN_DETERMINISTIC is \"" + *text + "\"; it may be on or off");
-    }
-    tuning.deterministic = *text == "on" || *text == "1";
-  }
-  if (auto text = base::env_knob("ALGORITHM")) return with_algorithms(tuning, *text);
   return tuning;
 }
 
@@ -140,7 +126,7 @@ Plan choose_plan(OpKind kind, std::size_t bytes, bool may_be_in_place, const Siz
              (!r.powers_of_two_only || is_power_of_two(sizes.hosts));
     });
     plan.cross = row->algorithm;
-    plan.owners = row->leaders_only ? 1 : sizes.smallest_host;
+    plan.owners = row->leaders_only || tuning.one_owner ? 1 : sizes.smallest_host;
     plan.chunk_bytes = row->chunk_bytes;
   }
   override_table(plan, sizes, tuning);

@@ -40,13 +40,12 @@ struct Tuning {
   std::size_t slot_bytes = 1u << 20;  // of a shared slot: the largest chunk
   int slots = 4;                      // chunks in flight
   bool deterministic = true;
+  bool one_owner = false;  // between hosts, one rank of each host moves everything
   std::optional<LocalAlgorithm> local;  // where they apply, instead of the table's choice
   std::optional<CrossAlgorithm> cross;
 };
 // Sets algorithms by name, comma separated: "slices,tree". kUsage names what is known.
 base::Result<Tuning> with_algorithms(Tuning tuning, std::string_view names);
-// HVRUN_DETERMINISTIC, HVRUN_ALGORITHM; kUsage names the variable and what it may be.
-base::Result<Tuning> read_tuning();
 
 struct Plan {
   LocalAlgorithm local = LocalAlgorithm::kSlices;

@@ -34,6 +34,30 @@ class WrongInput(unittest.TestCase):
         self.expect(["-x", "=3", "true"], 2, "-x VAR")
         self.expect(["-H", "a", "--hostfile", "b", "true"], 2, "--hosts", "--hostfile")
 
+    def test_variables(self):
+        def expect(variable, *texts):
+            name, _, value = variable.partition("=")
+            self.expect(["-np", "2", "true"], 2, *texts, env=dict(os.environ, **{name: value}))
+        expect("HVRUN_FUSION_THRESHOLD=64MB", "HVRUN_FUSION_THRESHOLD is '64MB'",
+               "a whole number from 0 to 1099511627776")
+        expect("HOROVOD_STALL_CHECK_TIME_SECONDS=never", "HOROVOD_STALL_CHECK_TIME_SECONDS",
+               "a number from 0.1")
+        expect("HVRUN_ALGORITHM=fastest", "'fastest'", "doubling")
+        self.expect(["-np", "1", "-x", "HVRUN_SPIN_US=-1", "true"], 2, "HVRUN_SPIN_US is '-1'")
+
+    def test_unknown_variables_are_told(self):
+        done = hvtest.run_hvrun("-np", "1", "-x", "HVRUN_STALL_CHEK_TIME=3", "true")
+        self.assertEqual(done.code, 0, done)
+        self.assertIn("nothing reads HVRUN_STALL_CHEK_TIME; did you mean HVRUN_STALL_CHECK_TIME?",
+                      done.err)
+
+    def test_help_env(self):
+        done = hvtest.run_hvrun("--help-env")
+        self.assertEqual((done.code, done.err), (0, ""), done)
+        for text in ("HVRUN_FUSION_THRESHOLD, HOROVOD_FUSION_THRESHOLD", "default: 134217728",
+                     "HVRUN_THREAD_AFFINITY", "HVRUN_LOG_LEVEL", "CYCLE_TIME"):
+            self.assertIn(text, done.out)
+
     def test_hosts(self):
         self.expect(["-np", "4", "-H", "localhost:0", "127.0.0.2:2", "127.0.0.3:2", "W-env"], 2,
                     "'127.0.0.2:2'", "look like hosts",

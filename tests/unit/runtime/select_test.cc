@@ -81,22 +81,19 @@ TEST(Select, NamesOverrideTheTableWhereTheyCan) {
             CrossAlgorithm::kRing);
 }
 
-TEST(Select, ReadsTheEnvironmentAndRefusesUnknownNames) {
-  ::setenv("HVRUN_ALGORITHM", "slices,direct", 1);
-  ::setenv("HVRUN_DETERMINISTIC", "off", 1);
-  const auto tuning = read_tuning();
-  ASSERT_TRUE(tuning);
-  EXPECT_EQ(tuning->local, LocalAlgorithm::kSlices);
-  EXPECT_EQ(tuning->cross, CrossAlgorithm::kDirect);
-  EXPECT_FALSE(tuning->deterministic);
-  ::setenv("HVRUN_ALGORITHM", "fastest", 1);
-  const auto unknown = read_tuning();
+TEST(Select, RefusesUnknownNames) {
+  const auto unknown = with_algorithms({}, "slices,fastest");
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, base::Code::kUsage);
   EXPECT_NE(unknown.error().text.find("\"fastest\""), std::string::npos);
   EXPECT_NE(unknown.error().text.find("doubling"), std::string::npos);
-  ::unsetenv("HVRUN_ALGORITHM");
-  ::unsetenv("HVRUN_DETERMINISTIC");
+}
+
+TEST(Select, OneOwnerMovesEverythingBetweenHosts) {
+  Tuning tuning;
+  EXPECT_EQ(choose_plan(OpKind::kAllreduce, 64 << 20, false, many_hosts(2, 4), tuning).owners, 4);
+  tuning.one_owner = true;
+  EXPECT_EQ(choose_plan(OpKind::kAllreduce, 64 << 20, false, many_hosts(2, 4), tuning).owners, 1);
 }
 
 }  // namespace
