@@ -3,8 +3,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "apps/hvrun/config_file.h"
+#include "apps/hvrun/manual.h"
 #include "apps/hvrun/options.h"
 #include "apps/hvrun/read_flags.h"
+#include "apps/hvrun/refused.h"
 #include "apps/hvrun/words.h"
 #include "rendezvous/base/env.h"
 #include "rendezvous/contract.h"
@@ -18,29 +21,6 @@ using base::Result;
 
 namespace {
 
-constexpr const char* kTail = R"(
-The first word that is no option is the program; everything after it belongs to the program.
-hvrun exits with the code of the first rank that failed (128 + N if signal N ended it), 0 only if
-every rank exited 0, 2 for a wrong command line, 71 to 75 for its own failures.
-
-Examples:
-  hvrun -np 4 ./train --epochs 3
-  hvrun -np 6 -H h1:2,h2:2,h3:2 ./train
-  hvrun --hostfile hosts.txt -x NCCL_DEBUG=INFO python3 train.py
-)";
-
-class Help : public CLI::Formatter {
- public:
-  Help() { column_width(34); }
-  std::string make_usage(const CLI::App*, std::string) const override {
-    return "Usage: hvrun [options] program [arguments]\n";
-  }
-  std::string make_option_opts(const CLI::Option* option) const override {
-    auto type = option->get_type_name();  // "PORT:" and what its check says
-    return option->get_items_expected_max() > 0 ? " " + type.substr(0, type.find(':')) : "";
-  }
-};
-
 std::vector<OptionName> names_of(const CLI::App& app) {
   std::vector<OptionName> names;
   for (const auto* option : app.get_options()) {
@@ -51,6 +31,28 @@ std::vector<OptionName> names_of(const CLI::App& app) {
   return names;
 }
 
+// What --help and its like print; empty: there is a job to be run.
+Result<std::string> text_for(const Flags& flags, const CLI::App& app) {
+  if (flags.help) return help_text(app);
+  if (flags.help_env) return runtime::describe_knobs();
+  if (flags.man) return man_page(app);
+  if (!flags.completion.empty()) return completion(app, flags.completion);
+  if (flags.version) return "hvrun " + rendezvous::build_id() + "\n";
+  return std::string();
+}
+
+// The options as typed, and what the configuration file adds to them.
+Result<std::vector<OptionWord>> all_options(std::vector<OptionWord> typed, const CLI::App& app) {
+  auto config = std::ranges::find(typed, "--config-file", &OptionWord::name);
+  if (config != typed.end()) {
+    auto settings = read_config_file(*config->value, app);
+    if (!settings) return fail(settings.error());
+    typed = complete_from(*settings, std::move(typed), app);
+  }
+  if (auto taken = check_refused(typed); !taken) return fail(taken.error());
+  return typed;
+}
+
 }  // namespace
 
 Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {
@@ -58,25 +60,25 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {
   auto timeout = base::env_int("HOROVOD_START_TIMEOUT", 30, 1, 1 << 20);
   if (!timeout) return fail(timeout.error());
   flags.start_timeout = static_cast<double>(*timeout);
-  CLI::App app("hvrun starts copies of a program on one or many hosts and looks after them.",
-               "hvrun");
+  CLI::App app("", "hvrun");
   app.set_help_flag();
-  app.formatter(std::make_shared<Help>());
-  app.footer(kTail);
   add_options(app, flags);
 
   auto words = split_words(args, names_of(app));
   if (!words) return fail(words.error());
-  std::reverse(words->options.begin(), words->options.end());  // CLI11 takes them from the back
+  auto options = all_options(std::move(words->options), app);
+  if (!options) return fail(options.error());
+  auto flat_options = flat(*options);
+  std::reverse(flat_options.begin(), flat_options.end());  // CLI11 takes them from the back
   try {
-    app.parse(words->options);
+    app.parse(flat_options);
   } catch (const CLI::ParseError& error) {
     return fail(Code::kUsage, std::string(error.what()) + "\n  See: hvrun --help");
   }
   CommandLine line;
-  if (flags.help) line.text = app.help();
-  if (flags.help_env) line.text = runtime::describe_knobs();
-  if (flags.version) line.text = "hvrun " + rendezvous::build_id() + "\n";
+  auto text = text_for(flags, app);
+  if (!text) return fail(text.error());
+  line.text = std::move(*text);
   line.check_build = flags.check_build;
   line.json = flags.json;
   if (!line.text.empty() || line.check_build) return line;

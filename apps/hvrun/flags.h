@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "rendezvous/messages.h"
+
 namespace hv::apps {
 
 struct Flags {
@@ -34,10 +36,14 @@ struct Flags {
   // times, in seconds
   double start_timeout = 30, grace = 5, beat = 1, lost_after = 5;
 
+  std::vector<rendezvous::KeyValue> tuning;  // variables
+  std::string config_file;
+
   // instead of a job
   bool dry_run = false;
   bool check_build = false, json = false;
-  bool version = false, help = false, help_env = false;
+  bool version = false, help = false, help_env = false, man = false;
+  std::string completion;  // of which shell
 };
 
 }  // namespace hv::apps

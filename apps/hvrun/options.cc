@@ -2,6 +2,8 @@
 
 #include <cstdlib>
 
+#include "apps/hvrun/refused.h"
+#include "apps/hvrun/tuning.h"
 #include "rendezvous/base/text.h"
 
 namespace hv::apps {
@@ -121,8 +123,26 @@ void add_other(CLI::App& app, Flags& flags) {
   group.flag("--json", flags.json, "Print it as JSON")->needs(check);
   group.flag("-v,--version", flags.version, "Print the version");
   group.flag("-h,--help", flags.help, "Print this text");
+  group.option(
+      "--config-file", flags.config_file, "FILE",
+      "YAML with these options as keys, and with Horovod's sections; the command line wins");
+  group.option("--completion", flags.completion, "bash|zsh", "Print completions for a shell");
+  group.flag("--man", flags.man, "Print the manual page");
   group.flag("--help-env", flags.help_env,
              "Print the variables that hvrun and the ranks read, with their defaults");
+}
+
+// Taken for the sake of existing command lines; they change nothing here, or cannot be had.
+void add_hidden(CLI::App& app) {
+  for (const char* name : {"--gloo", "--disable-cache"}) {
+    app.add_flag_function(name, [](std::int64_t) {})->group("");
+  }
+  for (const auto& refused : refused_options()) {
+    auto* option = refused.takes_value
+                       ? app.add_option_function<std::string>(refused.name, [](const auto&) {})
+                       : app.add_flag_function(refused.name, [](std::int64_t) {});
+    option->group("");
+  }
 }
 
 }  // namespace
@@ -133,6 +153,8 @@ void add_options(CLI::App& app, Flags& flags) {
   add_environment(app, flags);
   add_output(app, flags);
   add_times(app, flags);
+  add_tuning(app, flags.tuning);
+  add_hidden(app);
   add_other(app, flags);
 }
 

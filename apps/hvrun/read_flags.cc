@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "apps/hvrun/tuning.h"
 #include "apps/hvrun/words.h"
 #include "launcher/hosts.h"
 #include "rendezvous/base/deadline.h"
@@ -136,6 +137,7 @@ Result<void> read_nics(const Flags& flags, launcher::JobSpec& spec) {
 }
 
 Result<void> read_exports(const Flags& flags, launcher::JobSpec& spec) {
+  spec.export_values = under_all_names(flags.tuning);  // first: -x of the same name wins
   for (const auto& text : flags.exports) {
     auto sign = text.find('=');
     if (text.empty() || sign == 0) {

@@ -27,6 +27,7 @@ std::string translated(const std::string& word, const Known& known) {
     return "--num-proc=" + word.substr(3);  // -np4
   }
   if (word == "-cb") return "--check-build";
+  if (word == "-prefix-timestamp") return "--prefix-output-with-timestamp";
   bool one_dash = word.size() > 2 && word[0] == '-' && word[1] != '-';
   std::string doubled = "-" + word;
   if (one_dash && find(known, doubled.substr(0, doubled.find('=')))) return doubled;
@@ -78,7 +79,7 @@ Result<Words> split_words(const std::vector<std::string>& args, const Known& kno
     if (!option) return fail(is_short ? unknown(args[i], known).value() : option.error());
     std::string name = (*option)->name;
     if (name_end == word.npos && !(*option)->takes_value) {
-      words.options.push_back(name);
+      words.options.push_back({name, std::nullopt});
       continue;
     }
     if (!(*option)->takes_value) {
@@ -95,8 +96,16 @@ Result<Words> split_words(const std::vector<std::string>& args, const Known& kno
     } else {
       return fail(Code::kUsage, "option " + args[i - 1] + " needs a value\n  See: hvrun --help");
     }
-    words.options.push_back(name);
-    words.options.push_back(std::move(value));
+    words.options.push_back({name, std::move(value)});
+  }
+  return words;
+}
+
+std::vector<std::string> flat(const std::vector<OptionWord>& options) {
+  std::vector<std::string> words;
+  for (const auto& option : options) {
+    words.push_back(option.name);
+    if (option.value) words.push_back(*option.value);
   }
   return words;
 }

@@ -3,6 +3,7 @@
 // ones as Horovod's users type them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,13 +16,21 @@ struct OptionName {
   bool takes_value = false;
 };
 
+struct OptionWord {
+  std::string name;  // in full
+  std::optional<std::string> value;
+};
+
 struct Words {
-  std::vector<std::string> options;  // "--num-proc=4", "--verbose"
+  std::vector<OptionWord> options;
   std::vector<std::string> program;  // and its arguments, byte for byte
 };
 
 base::Result<Words> split_words(const std::vector<std::string>& args,
                                 const std::vector<OptionName>& known);
+
+// "--num-proc", "4", "--verbose".
+std::vector<std::string> flat(const std::vector<OptionWord>& options);
 
 // The words as a shell would read them: for the corrected command in a message.
 std::string quote(const std::vector<std::string>& words);

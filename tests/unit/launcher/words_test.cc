@@ -28,10 +28,10 @@ std::string error(const std::vector<std::string>& args) {
 
 TEST(Words, StopAtTheProgram) {
   auto words = split({"-np", "2", "prog", "-H", "x", "--", "-np", "9"});
-  EXPECT_THAT(words.options, ElementsAre("--num-proc", "2"));
+  EXPECT_THAT(flat(words.options), ElementsAre("--num-proc", "2"));
   EXPECT_THAT(words.program, ElementsAre("prog", "-H", "x", "--", "-np", "9"));
   words = split({"--verbose", "--", "-odd-program", "--"});
-  EXPECT_THAT(words.options, ElementsAre("--verbose"));
+  EXPECT_THAT(flat(words.options), ElementsAre("--verbose"));
   EXPECT_THAT(words.program, ElementsAre("-odd-program", "--"));
   EXPECT_THAT(split({"-np", "2"}).program, IsEmpty());
   EXPECT_THAT(split({"-"}).program, ElementsAre("-"));
@@ -45,13 +45,13 @@ TEST(Words, Spellings) {
                                                          {"--num-proc=4"},
                                                          {"--num", "4"},
                                                          {"-num-proc", "4"}}) {
-    EXPECT_THAT(split(args).options, ElementsAre("--num-proc", "4")) << args[0];
+    EXPECT_THAT(flat(split(args).options), ElementsAre("--num-proc", "4")) << args[0];
   }
-  EXPECT_THAT(split({"-p22"}).options, ElementsAre("-p", "22"));
-  EXPECT_THAT(split({"-hostfile", "f"}).options, ElementsAre("--hostfile", "f"));
-  EXPECT_THAT(split({"-x", "A=--b"}).options, ElementsAre("-x", "A=--b"));
-  EXPECT_THAT(split({"-x", "-odd"}).options, ElementsAre("-x", "-odd"));
-  EXPECT_THAT(split({"--hosts="}).options, ElementsAre("--hosts", ""));
+  EXPECT_THAT(flat(split({"-p22"}).options), ElementsAre("-p", "22"));
+  EXPECT_THAT(flat(split({"-hostfile", "f"}).options), ElementsAre("--hostfile", "f"));
+  EXPECT_THAT(flat(split({"-x", "A=--b"}).options), ElementsAre("-x", "A=--b"));
+  EXPECT_THAT(flat(split({"-x", "-odd"}).options), ElementsAre("-x", "-odd"));
+  EXPECT_THAT(flat(split({"--hosts="}).options), ElementsAre("--hosts", ""));
 }
 
 TEST(Words, Mistakes) {
