@@ -6,7 +6,6 @@
 
 #include <array>
 #include <chrono>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "rendezvous/client.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/server.h"
+#include "tests/support/memory_use.h"
 #include "tests/support/test_server.h"
 
 namespace hv::tests {
@@ -39,13 +39,6 @@ bool closes_within(int fd, std::chrono::milliseconds time) {
     if (::poll(&polled, 1, deadline.poll_ms()) == 0) return false;
     if (::recv(fd, sink.data(), sink.size(), 0) <= 0) return true;
   }
-}
-
-std::size_t resident_kib() {
-  std::ifstream file("/proc/self/statm");
-  std::size_t total = 0, resident = 0;
-  file >> total >> resident;
-  return resident * 4;
 }
 
 Server::Options quick_handshake() {
@@ -113,12 +106,12 @@ TEST(Strangers, TwoHundredSilentOnesCostNoMemoryAndAreAllDropped) {
   options.handshake = 1000ms;
   TestServer server(options);
   server.begin_epoch(1, 1);
-  std::size_t before = resident_kib();
+  std::size_t before = memory_in_use_kib();
   std::vector<base::UniqueFd> strangers;
   for (int i = 0; i < 200; ++i) strangers.push_back(connect_raw(server.endpoints()[0]));
   auto store = open_rank(server, 0, 1);
   EXPECT_TRUE(store->set("still", base::as_bytes("works")));
-  std::size_t after = resident_kib();
+  std::size_t after = memory_in_use_kib();
   EXPECT_LT(after, before + 4096) << "KiB; 200 connections";
   for (auto& stranger : strangers) EXPECT_TRUE(closes_within(stranger.get(), 5s));
   EXPECT_EQ(server.on_thread([](Server& s) { return s.strangers().dropped; }), 200u);

@@ -86,9 +86,9 @@ class RankJob::Home final : public rendezvous::ServerEvents {
     contract.addresses = {"127.0.0.1"};
     return contract;
   }
-  bool was_lost(int rank) {
-    std::lock_guard lock(mutex_);
-    return lost_.contains(rank);
+  bool hears_lost(int rank) {
+    std::unique_lock lock(mutex_);
+    return heard_.wait_for(lock, std::chrono::seconds(10), [&] { return lost_.contains(rank); });
   }
 
   void on_agent(std::shared_ptr<rendezvous::AgentLink>, const rendezvous::AgentHello&) override {}
@@ -107,6 +107,7 @@ class RankJob::Home final : public rendezvous::ServerEvents {
       std::lock_guard lock(mutex_);
       lost_.insert(rank);
     }
+    heard_.notify_all();
     server_->fail_epoch(
         rank, {base::Code::kPeerLost, "the process is gone", "rank " + std::to_string(rank), 0});
   }
@@ -118,6 +119,7 @@ class RankJob::Home final : public rendezvous::ServerEvents {
       io_.get_executor()};
   std::unique_ptr<rendezvous::Server> server_;
   std::mutex mutex_;
+  std::condition_variable heard_;
   std::set<int> lost_;
   std::thread thread_;
 };
@@ -250,6 +252,6 @@ std::string RankJob::output(int rank) {
   return processes_[rank]->output;
 }
 
-bool RankJob::was_lost(int rank) { return home_->was_lost(rank); }
+bool RankJob::hears_lost(int rank) { return home_->hears_lost(rank); }
 
 }  // namespace hv::tests

@@ -50,7 +50,8 @@ class RankJob {
   // Waits until the rank has written this text to its output.
   void wait_for_output(int rank, const std::string& text);
   std::string output(int rank);
-  bool was_lost(int rank);  // its connection ended without a goodbye
+  // The server sees its connection end without a goodbye, now or within 10 s.
+  bool hears_lost(int rank);
 
  private:
   struct Process;

@@ -98,7 +98,7 @@ class RankProcesses {
   void signal(int rank, int number) { ::kill(pids_[static_cast<std::size_t>(rank)], number); }
 
   // Waits for one rank, at most this long; then it is killed and counts as hung.
-  Ended wait(int rank, std::chrono::milliseconds limit = std::chrono::seconds(60)) {
+  Ended wait(int rank, std::chrono::milliseconds limit = std::chrono::seconds(240)) {
     auto& pid = pids_[static_cast<std::size_t>(rank)];
     const auto deadline = base::Deadline::after(limit);
     Ended ended;
