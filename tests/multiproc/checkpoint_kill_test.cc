@@ -30,18 +30,22 @@ TEST(CheckpointKill, LeavesWholeFilesOnly) {
       fs::temp_directory_path() / ("hv_checkpoint_kill_test." + std::to_string(::getpid()));
   fs::create_directories(directory);
   const fs::path path = directory / "checkpoint-00000001.hvc";
+  const fs::path unfinished = path.string() + ".tmp";
   int interrupted = 0;
   for (int round = 0; round < 20; ++round) {
+    fs::remove(unfinished);
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) write_for_ever(path);
-    while (!fs::exists(path)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    std::this_thread::sleep_for(std::chrono::milliseconds(3 + 7 * (round % 5)));
+    while (!fs::exists(path) || !fs::exists(unfinished)) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(7 * (round % 5)));
     ::kill(child, SIGKILL);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status)) << "the writer ended by itself";
-    interrupted += fs::exists(path.string() + ".tmp");
+    interrupted += fs::exists(unfinished);
 
     std::vector<float> data(kElements);
     const auto state = read_checkpoint(path, {{"data", view(data)}});

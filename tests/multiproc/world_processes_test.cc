@@ -391,25 +391,6 @@ HV_RANK_PROGRAM(idle) {
   return 0;
 }
 
-HV_RANK_PROGRAM(latency) {
-  World world = join_job();
-  double best = 1e9;
-  std::vector<float> one{1};
-  for (int window = 0; window < 20; ++window) {
-    std::vector<double> times;
-    for (int i = 0; i < 1000; ++i) {
-      const auto start = Clock::now();
-      world.allreduce("x", view(one), {.op = ReduceOp::kMax}).wait();
-      times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
-    }
-    std::nth_element(times.begin(), times.begin() + 500, times.end());
-    best = std::min(best, times[500]);
-  }
-  std::printf("p50 of the best of 20 windows: %.1f us\n", best);
-  CHECK_RANK(best < 100);
-  return 0;
-}
-
 std::vector<std::vector<int>> shapes() {
   std::vector<std::vector<int>> all;
   for (int size = 1; size <= 8; ++size) all.push_back({size});
@@ -518,12 +499,6 @@ TEST(WorldOfTwo, AnExceptionWithWorkPendingEndsTheJobAndDoesNotHang) {
     RankJob job({"exception_with_work_pending", hosts, {}});
     EXPECT_THAT(job.wait_all(), Each(0));
   }
-}
-
-TEST(Latency, ASmallAllreduceTakesLessThanAHundredMicroseconds) {
-  RankJob job({"latency", {2}, {}});
-  EXPECT_THAT(job.wait_all(), Each(0));
-  std::printf("%s", job.output(0).c_str());
 }
 
 }  // namespace
