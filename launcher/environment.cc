@@ -18,9 +18,9 @@ namespace {
 // The kernel's bound for one string of argv or environment, with its final zero (MAX_ARG_STRLEN).
 constexpr std::size_t kMaxString = 128 * 1024;
 
-// Set for each rank by its agent: a value left over from an outer job must not reach it.
-constexpr std::array<std::string_view, 4> kOfTheOuterJob = {"HVRUN_AGENT", "HVRUN_SERVER",
-                                                            "HVRUN_SECRET", "HVRUN_ADDRESSES"};
+// Set for each job or rank: a value left over from an outer job must not reach it.
+constexpr std::array<std::string_view, 5> kOfTheOuterJob = {
+    "HVRUN_AGENT", "HVRUN_SERVER", "HVRUN_SECRET", "HVRUN_ADDRESSES", "HVRUN_TERMINAL"};
 
 bool matches_any(const std::vector<std::string>& patterns, const std::string& name) {
   return std::ranges::any_of(patterns, [&](const auto& p) { return matches(p, name); });
@@ -93,6 +93,7 @@ base::Result<RankEnvironment> make_environment(const Variables& own, const JobSp
     }
   }
   for (const auto& variable : spec.export_values) put(env.sent, variable);
+  if (spec.to_terminal) put(env.sent, {"HVRUN_TERMINAL", "1"});
   // Interpreters that hold output back on a pipe would show it at the end only.
   if (std::ranges::find(env.sent, "PYTHONUNBUFFERED", &KeyValue::key) == env.sent.end()) {
     env.sent.push_back({"PYTHONUNBUFFERED", "1"});

@@ -38,6 +38,7 @@ struct JobSpec {
 
   std::string output_directory;  // --output-filename
   PrefixStyle prefix;
+  bool to_terminal = false;  // somebody sees what ranks print as they print it
   std::chrono::milliseconds start_timeout{30000};
   std::chrono::milliseconds grace{5000};
   std::chrono::milliseconds beat{1000};

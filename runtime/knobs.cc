@@ -109,7 +109,7 @@ constexpr WithoutEffect kWithoutEffect[] = {
 constexpr const char* kContract[] = {
     "RANK",   "SIZE",  "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE",
     "EPOCH",  "JOB",   "HOST",       "NUM_HOSTS",  "SECRET",     "AGENT",
-    "SERVER", "BUILD", "RECORDER",   "ADDRESSES",  "PORT_RANGE"};
+    "SERVER", "BUILD", "RECORDER",   "ADDRESSES",  "PORT_RANGE", "TERMINAL"};
 
 std::string number(double value) {
   char text[40];

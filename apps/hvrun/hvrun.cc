@@ -105,6 +105,7 @@ int main(int argc, char** argv) {
   }
   for (const auto& notice : line->notices) say(notice);
   auto spec = std::move(line->spec);
+  spec.to_terminal = ::isatty(STDOUT_FILENO) == 1;
   base::set_log_name("hvrun");
   if (spec.verbose) base::set_log_level(base::LogLevel::kInfo);
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -11,10 +12,15 @@ namespace {
 
 constexpr int kBarWidth = 30;
 
+// Under hvrun, a pipe leads to its terminal.
+bool is_seen_at_once() {
+  return ::isatty(STDOUT_FILENO) == 1 || std::getenv("HVRUN_TERMINAL") != nullptr;
+}
+
 }  // namespace
 
 Report::Report(bool speaks, const std::string& json)
-    : speaks_(speaks), bar_(speaks && ::isatty(STDOUT_FILENO) == 1), path_(json) {
+    : speaks_(speaks), bar_(speaks && is_seen_at_once()), path_(json) {
   if (!speaks_ || path_.empty()) return;
   file_.open(path_, std::ios::trunc);
   if (!file_) throw std::runtime_error("cannot write to " + path_ + " (--json)");
@@ -31,14 +37,14 @@ void Report::progress(std::int64_t epoch, std::int64_t step, std::int64_t steps)
   if (!bar_) return;
   const auto filled = static_cast<std::size_t>(kBarWidth * step / steps);
   const std::string done(filled, '#'), left(kBarWidth - filled, '.');
-  std::printf("\repoch %lld  [%s%s] %lld/%lld", static_cast<long long>(epoch), done.c_str(),
+  std::printf("epoch %lld  [%s%s] %lld/%lld\r", static_cast<long long>(epoch), done.c_str(),
               left.c_str(), static_cast<long long>(step), static_cast<long long>(steps));
   std::fflush(stdout);
   bar_shown_ = true;
 }
 
 void Report::clear_bar() {
-  if (bar_shown_) std::printf("\r\033[K");
+  if (bar_shown_) std::printf("\033[K");
   bar_shown_ = false;
 }
 

@@ -126,21 +126,24 @@ class Train(unittest.TestCase):
         self.assertIn("ranks 1", done.stdout)
         self.assertNotIn("\r", done.stdout)
 
-    def test_a_terminal_gets_a_progress_bar(self):
-        screen, terminal = os.openpty()
-        with subprocess.Popen([hvtest.binary("train"), "--epochs", "1"], stdout=terminal,
-                              stderr=subprocess.DEVNULL) as process:
-            os.close(terminal)
-            text = b""
-            try:
-                while chunk := os.read(screen, 4096):
-                    text += chunk
-            except OSError:
-                pass  # the other end is closed
-            self.assertEqual(process.wait(60), 0)
-        os.close(screen)
-        self.assertIn(b"\repoch 1  [", text)
-        self.assertIn(b"23/23", text)
+    def test_a_progress_bar_on_a_terminal_only(self):
+        alone = [hvtest.binary("train"), "--epochs", "1"]
+        for command in (alone, [hvtest.binary("hvrun"), "-np", "2", *alone]):
+            screen, terminal = os.openpty()
+            with subprocess.Popen(command, stdout=terminal, stderr=subprocess.DEVNULL) as process:
+                os.close(terminal)
+                text = b""
+                try:
+                    while chunk := os.read(screen, 4096):
+                        text += chunk
+                except OSError:
+                    pass  # the other end is closed
+                self.assertEqual(process.wait(60), 0)
+            os.close(screen)
+            self.assertRegex(text, rb"epoch 1  \[#+\.+\] \d+/23\r")
+            self.assertIn(b"23/23", text)
+            piped = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
+            self.assertNotIn(b"[#", piped)
 
     def test_wrong_flags(self):
         for flags, said in ((["--lr", "0"], "--lr"), (["--compression", "zip"], "zip not in"),
