@@ -1,10 +1,38 @@
 #include "launcher/launch_order.h"
 
 #include <algorithm>
+#include <iterator>
 
+#include "launcher/diagnose/ib_advice.h"
 #include "rendezvous/contract.h"
 
 namespace hv::launcher {
+
+namespace {
+
+// What NCCL is told about InfiniBand and RoCE: for the network that has been chosen, on all hosts
+// alike.
+void add_cards(diagnose::NicPlan& plan, const std::vector<diagnose::NicHost>& hosts,
+               const std::vector<HostFacts>& facts, bool only_chosen_nics) {
+  std::vector<diagnose::HostCards> cards;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    const auto& choice = plan.hosts[i];
+    diagnose::IbWish wish{diagnose::is_ipv6(choice.addresses.front()),
+                          only_chosen_nics ? choice.names : std::vector<std::string>{},
+                          hosts[i].set};
+    cards.push_back({hosts[i].name, facts[i].hello.cards, std::move(wish)});
+  }
+  auto comparison = diagnose::compare_cards(std::move(cards));
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    auto& advice = comparison.advice[i];
+    std::ranges::move(advice.set, std::back_inserter(plan.hosts[i].set));
+    for (const auto& note : advice.notes) plan.notes.push_back(hosts[i].name + ": " + note);
+    for (const auto& note : advice.conflicts) plan.warnings.push_back(hosts[i].name + ": " + note);
+  }
+  std::ranges::move(comparison.warnings, std::back_inserter(plan.warnings));
+}
+
+}  // namespace
 
 diagnose::NicPlan make_nic_plan(const JobSpec& spec, const Plan& plan,
                                 const RankEnvironment& environment,
@@ -24,7 +52,9 @@ diagnose::NicPlan make_nic_plan(const JobSpec& spec, const Plan& plan,
     if (hello.reached_from.empty()) continue;
     contacts.push_back({i, here, hello.reached_from, facts[i].seen_as, hello.server_address});
   }
-  return diagnose::choose_nics(hosts, contacts, spec.nics);
+  auto nics = diagnose::choose_nics(hosts, contacts, spec.nics);
+  add_cards(nics, hosts, facts, !spec.nics.empty());
+  return nics;
 }
 
 rendezvous::Preflight make_preflight(const JobSpec& spec, const RankEnvironment& environment,

@@ -19,7 +19,7 @@ struct HostFacts {
   std::string seen_as;  // address that its connection came from; empty: no TCP
 };
 
-// Addresses and interfaces of each host, for a job on several.
+// Addresses, interfaces and cards of each host, for a job on several.
 diagnose::NicPlan make_nic_plan(const JobSpec& spec, const Plan& plan,
                                 const RankEnvironment& environment,
                                 const std::vector<HostFacts>& facts);

@@ -5,7 +5,7 @@
 //   2          the command line, or a file it names, is wrong; nothing was started
 //   126, 127   the program is not executable, was not found
 //   129 130 143  hvrun itself got HUP, INT, TERM
-//   71..75     below
+//   71..76     below
 #pragma once
 
 #include <string>
@@ -25,6 +25,7 @@ enum ExitCode : int {
   kExitHostLost = 73,      // a host, its agent or the way to it is gone
   kExitLeftEarly = 74,     // a rank exited with 0 while others still needed it
   kExitInternal = 75,      // a fault of hvrun itself
+  kExitProbeFailed = 76,   // --probe or --preflight has found what must not be
   kExitNotExecutable = 126,
   kExitNotFound = 127,
 };

@@ -30,7 +30,8 @@ class Attempt {
   short events() const;  // to poll for
   void on_event();
 
-  FrameStream take_stream(bool sealed);  // once proven
+  FrameStream take_stream(bool sealed);                        // once proven; or
+  base::UniqueFd take_socket() { return std::move(socket_); }  // for bytes in clear
 
  private:
   enum class Stage : std::uint8_t { kConnecting, kReply };

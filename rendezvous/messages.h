@@ -5,7 +5,8 @@
 //
 // Streams: agent ⇄ server over TCP (sealed) or the spawner's stream; rank ⇄ agent over the agent's
 // Unix socket, whose frames the agent passes on inside FromRank and ToRank without looking into
-// them; a rank without an agent sends the same frames to the server over TCP.
+// them; a rank without an agent sends the same frames to the server over TCP. Likewise hvrun ⇄
+// prober, a child of the agent that diagnoses: ToProber, FromProber.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,8 @@
 
 #include "rendezvous/base/bytes.h"
 #include "rendezvous/base/error.h"
+#include "rendezvous/cards.h"
+#include "rendezvous/fields.h"
 
 namespace hv::rendezvous {
 
@@ -29,6 +32,7 @@ enum class MsgType : std::uint16_t {
   kAgentDone,
   kAgentFault,
   kFromRank,
+  kFromProber,
   // server → agent
   kAgentWelcome = 32,
   kPreflight,
@@ -39,6 +43,7 @@ enum class MsgType : std::uint16_t {
   kStdin,
   kToRank,
   kRelease,
+  kToProber,
   // both ways
   kBeat = 64,
   // rank → server
@@ -54,16 +59,21 @@ enum class MsgType : std::uint16_t {
   kStoreReply,
   kPeerTable,
   kNotice,
+  // hvrun → prober, and its answers
+  kCheckHost = 160,
+  kHostChecked,
+  kProbeHost,
+  kHostProbed,
+  kTellClock,
+  kClockTold,
+  kReachPeers,
+  kPeersReached,
+  kMeasurePeer,
+  kPeerMeasured,
+  kMeasureIb,
+  kIbMeasured,
+  kProberFault,
 };
-
-#define HV_FIELDS(...)                     \
-  template <class Self, class Visitor>     \
-  static void visit(Self& s, Visitor& v) { \
-    v(__VA_ARGS__);                        \
-  }
-#define HV_NO_FIELDS                   \
-  template <class Self, class Visitor> \
-  static void visit(Self&, Visitor&) {}
 
 struct Endpoint {  // a numeric address; IPv6 link-local carries its scope id as "%eth0"
   std::string address;
@@ -111,8 +121,9 @@ struct AgentHello {
   std::string reached_from;    // our address on the connection that reached the server
   std::string server_address;  // the server's, of its several, that we reached; both empty: no TCP
   std::vector<KeyValue> nccl_conf;  // what NCCL reads from files of this host
+  std::vector<IbDevice> cards;
   HV_FIELDS(s.build_id, s.host_index, s.host_name, s.identity, s.pid, s.cpus, s.interfaces,
-            s.reached_from, s.server_address, s.nccl_conf)
+            s.reached_from, s.server_address, s.nccl_conf, s.cards)
 };
 
 struct PreflightReply {  // empty errors: this host can run the job
@@ -175,6 +186,13 @@ struct FromRank {
   MsgType type{};                // of the frame that came; kInvalid: the connection has closed
   base::Bytes body;
   HV_FIELDS(s.connection, s.type, s.body)
+};
+
+struct FromProber {
+  static constexpr MsgType kType = MsgType::kFromProber;
+  MsgType type{};  // of the frame that came; kInvalid: the prober has ended
+  base::Bytes body;
+  HV_FIELDS(s.type, s.body)
 };
 
 // ---- server → agent ------------------------------------------------------------------------
@@ -262,6 +280,13 @@ struct ToRank {
 struct Release {  // the job is over: clean up, exit 0
   static constexpr MsgType kType = MsgType::kRelease;
   HV_NO_FIELDS
+};
+
+struct ToProber {  // the first one starts it
+  static constexpr MsgType kType = MsgType::kToProber;
+  MsgType type{};
+  base::Bytes body;
+  HV_FIELDS(s.type, s.body)
 };
 
 struct Beat {  // answered with the same number; also measures the clock offset
@@ -380,7 +405,118 @@ struct Notice {  // the epoch has failed; the first cause
   HV_FIELDS(s.epoch, s.failed_rank, s.cause)
 };
 
-#undef HV_FIELDS
-#undef HV_NO_FIELDS
+// ---- hvrun ⇄ prober: each order is answered once, in turn, by its answer or a fault -----------
+
+struct CheckHost {  // runs hvcheck there
+  static constexpr MsgType kType = MsgType::kCheckHost;
+  base::Bytes program;
+  std::string agent_path;  // where hvrun's own machine has hvagent
+  HV_FIELDS(s.program, s.agent_path)
+};
+
+struct HostChecked {
+  static constexpr MsgType kType = MsgType::kHostChecked;
+  std::string table;  // of --check-build, as JSON
+  HV_FIELDS(s.table)
+};
+
+struct ProbeHost {  // also opens the port that other probers connect to
+  static constexpr MsgType kType = MsgType::kProbeHost;
+  std::uint32_t memory_ms = 0;  // to measure the bandwidth of memory for; 0: not measured
+  std::uint16_t port_low = 0;   // --port-range; 0 = any
+  std::uint16_t port_high = 0;
+  HV_FIELDS(s.memory_ms, s.port_low, s.port_high)
+};
+
+struct HostProbed {
+  static constexpr MsgType kType = MsgType::kHostProbed;
+  std::uint16_t port = 0;
+  double cores = 0;  // of the affinity mask, or the cgroup's quota if that is less
+  std::uint64_t memory_bytes = 0;
+  double memory_gbyte_s = 0;        // copied by all cores together; 0: not measured
+  std::int64_t open_files = -1;     // the soft limit; -1: none
+  std::int64_t locked_memory = -1;  // bytes; -1: no limit
+  std::vector<std::string> gpus;    // PCI addresses
+  bool perftest = false;            // ib_write_bw is installed
+  HV_FIELDS(s.port, s.cores, s.memory_bytes, s.memory_gbyte_s, s.open_files, s.locked_memory,
+            s.gpus, s.perftest)
+};
+
+struct TellClock {
+  static constexpr MsgType kType = MsgType::kTellClock;
+  HV_NO_FIELDS
+};
+
+struct ClockTold {
+  static constexpr MsgType kType = MsgType::kClockTold;
+  std::int64_t clock_us = 0;  // since 1970
+  HV_FIELDS(s.clock_us)
+};
+
+struct ProbePeer {
+  std::uint32_t host = 0;           // its index in the plan
+  std::vector<Endpoint> endpoints;  // of its prober, best first
+  HV_FIELDS(s.host, s.endpoints)
+};
+
+struct ReachPeers {  // connects to all of them at once
+  static constexpr MsgType kType = MsgType::kReachPeers;
+  std::vector<ProbePeer> peers;
+  std::uint32_t limit_ms = 0;
+  HV_FIELDS(s.peers, s.limit_ms)
+};
+
+struct ReachedPeer {
+  std::uint32_t host = 0;
+  Endpoint endpoint;          // the best that answered and is the host that was meant
+  std::string local_address;  // ours on that connection
+  std::string seen_as;        // as the peer sees us
+  std::string failure;        // why none did; empty: reached
+  HV_FIELDS(s.host, s.endpoint, s.local_address, s.seen_as, s.failure)
+};
+
+struct PeersReached {
+  static constexpr MsgType kType = MsgType::kPeersReached;
+  std::vector<ReachedPeer> peers;
+  HV_FIELDS(s.peers)
+};
+
+struct MeasurePeer {
+  static constexpr MsgType kType = MsgType::kMeasurePeer;
+  std::uint32_t host = 0;
+  Endpoint endpoint;
+  std::uint32_t ms = 0;  // for each direction
+  HV_FIELDS(s.host, s.endpoint, s.ms)
+};
+
+struct PeerMeasured {
+  static constexpr MsgType kType = MsgType::kPeerMeasured;
+  double latency_us = 0;  // of a round trip, the shortest
+  double out_mbit = 0;    // from us to the peer
+  double in_mbit = 0;
+  HV_FIELDS(s.latency_us, s.out_mbit, s.in_mbit)
+};
+
+struct MeasureIb {  // runs ib_write_bw, to be asked of both hosts of a pair at once
+  static constexpr MsgType kType = MsgType::kMeasureIb;
+  std::string device;
+  std::int32_t port = 1;
+  std::int32_t gid_index = -1;
+  std::string server;  // its address; empty: this is the server
+  std::uint16_t tcp_port = 0;
+  HV_FIELDS(s.device, s.port, s.gid_index, s.server, s.tcp_port)
+};
+
+struct IbMeasured {
+  static constexpr MsgType kType = MsgType::kIbMeasured;
+  double gbit = 0;  // both ways
+  HV_FIELDS(s.gbit)
+};
+
+struct ProberFault {
+  static constexpr MsgType kType = MsgType::kProberFault;
+  WireError error;
+  HV_FIELDS(s.error)
+};
 
 }  // namespace hv::rendezvous

@@ -79,9 +79,7 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {
   auto text = text_for(flags, app);
   if (!text) return fail(text.error());
   line.text = std::move(*text);
-  line.check_build = flags.check_build;
-  line.json = flags.json;
-  if (!line.text.empty() || line.check_build) return line;
+  if (!line.text.empty()) return line;
   return read_flags(flags, args, std::move(words->program));
 }
 

@@ -4,15 +4,20 @@
 #include <string>
 #include <vector>
 
+#include "launcher/diagnose/probe_report.h"
 #include "launcher/job_spec.h"
 #include "rendezvous/base/result.h"
 
 namespace hv::apps {
 
+enum class Act { kRun, kCheckBuild, kProbe };
+
 struct CommandLine {
-  std::string text;          // --help, --version: print this and end
-  bool check_build = false;  // print what this build can do, and end
+  std::string text;  // --help, --version: print this and end
+  Act act = Act::kRun;
   bool json = false;
+  bool preflight = false;
+  launcher::diagnose::ProbeWish wish;  // of --probe and --preflight
   launcher::JobSpec spec;
   std::vector<std::string> notices;  // for standard error
 };

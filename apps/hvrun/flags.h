@@ -41,7 +41,9 @@ struct Flags {
 
   // instead of a job
   bool dry_run = false;
-  bool check_build = false, json = false;
+  bool check_build = false, probe = false, json = false;
+  std::string expect, min_bandwidth;
+  bool preflight = false;
   bool version = false, help = false, help_env = false, man = false;
   std::string completion;  // of which shell
 };

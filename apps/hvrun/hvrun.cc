@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/hvrun/command_line.h"
-#include "launcher/diagnose/check_build.h"
+#include "apps/hvrun/diagnose.h"
 #include "launcher/environment.h"
 #include "launcher/hosts.h"
 #include "launcher/output.h"
@@ -98,19 +98,21 @@ int main(int argc, char** argv) {
     std::fputs(line->text.c_str(), stdout);
     return 0;
   }
-  if (line->check_build) {
-    auto table = launcher::diagnose::check_build({});
-    std::fputs((line->json ? to_json(table) : to_text(table)).c_str(), stdout);
-    return 0;
-  }
   for (const auto& notice : line->notices) say(notice);
-  auto spec = std::move(line->spec);
+  auto& spec = line->spec;
   spec.to_terminal = ::isatty(STDOUT_FILENO) == 1;
   base::set_log_name("hvrun");
   if (spec.verbose) base::set_log_level(base::LogLevel::kInfo);
 
+  if (line->act == apps::Act::kCheckBuild && spec.hosts.empty()) {
+    return apps::check_this_machine(line->json);
+  }
   auto plan = plan_job(spec);
   if (!plan) return give_up(plan.error());
+  if (line->act != apps::Act::kRun) {
+    auto code = apps::diagnose(*line, *plan);
+    return code ? *code : give_up(code.error());
+  }
   auto ports = launcher::check_port_range(spec, *plan);
   if (!ports) return give_up(ports.error());
   auto environment = launcher::make_environment(launcher::read_environment(environ), spec);
@@ -121,6 +123,11 @@ int main(int argc, char** argv) {
   if (spec.dry_run) {
     std::fputs(launcher::plan_json(spec, *plan, *environment).c_str(), stdout);
     return 0;
+  }
+  if (line->preflight) {
+    auto code = apps::preflight(*line, *plan);
+    if (!code) return give_up(code.error());
+    if (*code != 0) return *code;
   }
   auto outcome = run(std::move(spec), std::move(*plan), std::move(*environment));
   if (!outcome) return give_up(outcome.error());

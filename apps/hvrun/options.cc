@@ -118,9 +118,19 @@ void add_times(CLI::App& app, Flags& flags) {
 void add_other(CLI::App& app, Flags& flags) {
   Group group{app, "Other"};
   group.flag("--dry-run", flags.dry_run, "Print the plan as JSON and start nothing");
-  auto* check = group.flag("--check-build", flags.check_build,
-                           "Print what this build can do on this machine, also -cb");
-  group.flag("--json", flags.json, "Print it as JSON")->needs(check);
+  group.flag("--check-build", flags.check_build,
+             "Print what this build can do on this machine, also -cb; with -H or "
+             "--hostfile, in what the hosts differ");
+  group.flag("--probe", flags.probe,
+             "Measure the hosts and the network between them, and name what stands out");
+  group.option(
+      "--expect", flags.expect, "WHICH",
+      "With --probe: ib (every host must have a usable card), or tcp (cards do not matter)");
+  group.option("--min-bandwidth", flags.min_bandwidth, "RATE",
+               "With --probe: what each host must reach, in Gbit/s, or as 200M, 25G");
+  group.flag("--preflight", flags.preflight,
+             "Before the job, a quick --probe of its hosts; no job where that fails");
+  group.flag("--json", flags.json, "With --check-build and --probe: print JSON");
   group.flag("-v,--version", flags.version, "Print the version");
   group.flag("-h,--help", flags.help, "Print this text");
   group.option(

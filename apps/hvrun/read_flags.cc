@@ -1,6 +1,7 @@
 #include "apps/hvrun/read_flags.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
 #include "apps/hvrun/tuning.h"
@@ -67,6 +68,13 @@ Result<void> check_program_word(const Flags& flags, const std::vector<std::strin
   auto list = launcher::parse_host_list(flags.hosts);
   if (!list) text += "\n  Also, " + list.error().text;
   return fail(Code::kUsage, std::move(text));
+}
+
+Result<void> check_no_program(const std::vector<std::string>& program) {
+  if (program.empty()) return {};
+  return fail(Code::kUsage, "'" + program[0] +
+                                "' is too much: no program is started\n  Hosts are given with -H "
+                                "or --hostfile, separated by commas");
 }
 
 Result<void> read_hosts(const Flags& flags, CommandLine& line) {
@@ -155,6 +163,48 @@ Result<void> read_exports(const Flags& flags, launcher::JobSpec& spec) {
   return {};
 }
 
+// "25", "25G", "200M" → Mbit/s.
+std::optional<double> parse_rate(const std::string& text) {
+  char* end = nullptr;
+  double number = std::strtod(text.c_str(), &end);
+  std::string_view unit(end);
+  if (end == text.c_str() || !(number > 0) || !(number < 1e9)) return std::nullopt;
+  if (unit.empty() || unit == "G") return number * 1000;
+  if (unit == "M") return number;
+  return std::nullopt;
+}
+
+Result<void> read_act(const Flags& flags, CommandLine& line) {
+  using launcher::diagnose::Fabric;
+  if (flags.check_build && flags.probe) {
+    return fail(Code::kUsage, "--check-build and --probe are two commands; give one of them");
+  }
+  if (flags.check_build) line.act = Act::kCheckBuild;
+  if (flags.probe) line.act = Act::kProbe;
+  line.json = flags.json;
+  line.preflight = flags.preflight;
+  if (flags.json && line.act == Act::kRun) {
+    return fail(Code::kUsage, "--json belongs to --check-build or --probe");
+  }
+  bool wishes = !flags.expect.empty() || !flags.min_bandwidth.empty();
+  if (wishes && !flags.probe && !flags.preflight) {
+    return fail(Code::kUsage, "--expect and --min-bandwidth belong to --probe or --preflight");
+  }
+  if (flags.expect == "ib") line.wish.expect = Fabric::kIb;
+  if (flags.expect == "tcp") line.wish.expect = Fabric::kTcp;
+  if (!flags.expect.empty() && line.wish.expect == Fabric::kAny) {
+    return fail(Code::kUsage, "--expect: '" + flags.expect + "' is neither ib nor tcp");
+  }
+  if (flags.min_bandwidth.empty()) return {};
+  auto rate = parse_rate(flags.min_bandwidth);
+  if (!rate) {
+    return fail(Code::kUsage, "--min-bandwidth: '" + flags.min_bandwidth +
+                                  "' is no rate\n  Write it in Gbit/s, or as 200M, 25G");
+  }
+  line.wish.min_mbit = *rate;
+  return {};
+}
+
 }  // namespace
 
 Result<CommandLine> read_flags(const Flags& flags, const std::vector<std::string>& args,
@@ -165,10 +215,13 @@ Result<CommandLine> read_flags(const Flags& flags, const std::vector<std::string
   for (auto step : {read_directory, read_ports, read_nics, read_exports}) {
     if (auto done = step(flags, spec); !done) return fail(done.error());
   }
-  auto checked = check_program_word(flags, args, program, spec.working_directory);
+  if (auto act = read_act(flags, line); !act) return fail(act.error());
+  auto checked = line.act == Act::kRun
+                     ? check_program_word(flags, args, program, spec.working_directory)
+                     : check_no_program(program);
   if (!checked) return fail(checked.error());
   if (auto hosts = read_hosts(flags, line); !hosts) return fail(hosts.error());
-  spec.program = program.front();
+  if (!program.empty()) spec.program = program.front();
   spec.argv = std::move(program);
   spec.ssh_port = flags.ssh_port;
   spec.ssh_identity_file = flags.identity;

@@ -12,6 +12,7 @@
 #include "launcher/agent/preflight.h"
 #include "launcher/agent/process_tree.h"
 #include "launcher/agent/rank_environment.h"
+#include "launcher/diagnose/infiniband.h"
 #include "launcher/diagnose/nic_list.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/client.h"
@@ -99,6 +100,7 @@ void Agent::send_hello(const std::string& reached_from, const std::string& serve
   hello.cpus = usable_cpus();
   if (!ticket_.alone) {
     hello.interfaces = diagnose::describe_interfaces(rendezvous::list_interfaces(), "/sys");
+    hello.cards = diagnose::read_ib_devices("/sys");
   }
   hello.reached_from = reached_from;
   hello.server_address = server_address;
@@ -116,6 +118,7 @@ void Agent::watch_all(Poller& poller) {
     });
   }
   if (gate_) gate_->watch(poller, may_read);
+  if (prober_) prober_->watch(poller);
   for (auto& rank : ranks_) {
     if (may_read && !rank->done()) rank->watch(poller);
   }
@@ -163,6 +166,7 @@ base::Result<void> Agent::on_frame(const Frame& frame) {
   if (frame.type == SignalRanks::kType) return handle<SignalRanks>(frame);
   if (frame.type == EndRanks::kType) return handle<EndRanks>(frame);
   if (frame.type == ToRank::kType) return handle<ToRank>(frame);
+  if (frame.type == ToProber::kType) return handle<ToProber>(frame);
   if (frame.type == Beat::kType) return handle<Beat>(frame);
   if (frame.type == Release::kType) return handle<Release>(frame);
   return base::fail(base::Code::kProtocol, "hvrun sent a frame of unknown type " +
@@ -237,6 +241,17 @@ void Agent::on_message(const rendezvous::EndRanks& request) {
 
 void Agent::on_message(const rendezvous::ToRank& message) {
   if (gate_) gate_->deliver(message);
+}
+
+void Agent::on_message(const rendezvous::ToProber& message) {
+  if (!prober_ || prober_->ended()) {
+    auto prober =
+        ProberLink::start(ticket_.secret.derive("prober"), ticket_.host_index,
+                          [this](const rendezvous::FromProber& answer) { send(answer); });
+    if (!prober) return fail_job(prober.error().text);
+    prober_ = std::move(*prober);
+  }
+  prober_->deliver(message);
 }
 
 void Agent::on_message(const rendezvous::Beat& beat) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/agent/poller.h"
+#include "launcher/agent/prober_link.h"
 #include "launcher/agent/rank_gate.h"
 #include "launcher/agent/rank_process.h"
 #include "launcher/ticket.h"
@@ -42,6 +43,7 @@ class Agent {
   void on_message(const rendezvous::SignalRanks& request);
   void on_message(const rendezvous::EndRanks& request);
   void on_message(const rendezvous::ToRank& message);
+  void on_message(const rendezvous::ToProber& message);
   void on_message(const rendezvous::Beat& beat);
   void on_message(const rendezvous::Release& release);
   template <class Message>
@@ -70,6 +72,7 @@ class Agent {
 
   base::UniqueFd held_port_;
   std::unique_ptr<RankGate> gate_;
+  std::unique_ptr<ProberLink> prober_;
   std::vector<std::unique_ptr<RankProcess>> ranks_;
   bool launched_ = false;
   bool done_sent_ = false;

@@ -131,7 +131,7 @@ std::optional<CheckTable> parse_check_table(std::string_view text) {
   }
 }
 
-std::vector<Difference> compare(const std::vector<CheckTable>& tables) {
+Comparison compare(const std::vector<CheckTable>& tables, std::vector<Unasked> unasked) {
   // Lines in the order in which they first appear.
   std::vector<std::pair<std::string, std::string>> lines = {{"Build", "hvrun"}};
   for (const auto& table : tables) {
@@ -140,7 +140,7 @@ std::vector<Difference> compare(const std::vector<CheckTable>& tables) {
       if (std::ranges::find(lines, line) == lines.end()) lines.push_back(line);
     }
   }
-  std::vector<Difference> differences;
+  Comparison comparison{tables.size(), {}, std::move(unasked)};
   for (const auto& wanted : lines) {
     Difference line{wanted.first, wanted.second, {}};
     for (const auto& table : tables) {
@@ -155,16 +155,27 @@ std::vector<Difference> compare(const std::vector<CheckTable>& tables) {
     }
     std::ranges::stable_sort(line.sides, std::ranges::greater(),
                              [](const auto& side) { return side.hosts.size(); });
-    if (line.sides.size() > 1) differences.push_back(std::move(line));
+    if (line.sides.size() > 1) comparison.differences.push_back(std::move(line));
   }
-  return differences;
+  return comparison;
 }
 
-std::string to_text(const std::vector<Difference>& differences, std::size_t hosts) {
-  if (differences.empty()) return "all " + std::to_string(hosts) + " hosts are the same\n";
-  std::string text = std::to_string(differences.size()) + " differences between " +
-                     std::to_string(hosts) + " hosts; all else is the same\n";
-  for (const auto& line : differences) {
+std::string to_text(const Comparison& comparison) {
+  std::string text;
+  for (const auto& [host, why] : comparison.unasked) {
+    text += host + " could not be asked: " + why + "\n";
+  }
+  auto count = comparison.differences.size();
+  std::string hosts = std::to_string(comparison.hosts);
+  if (comparison.hosts < 2) {
+    text += "nothing to compare: " + hosts + (hosts == "1" ? " host" : " hosts") + " answered\n";
+  } else if (count == 0) {
+    text += "all " + hosts + " hosts are the same\n";
+  } else {
+    text += std::to_string(count) + (count == 1 ? " difference" : " differences") + " between " +
+            hosts + " hosts; all else is the same\n";
+  }
+  for (const auto& line : comparison.differences) {
     text += "\n" + line.group + ": " + line.name + "\n";
     for (const auto& side : line.sides) {
       text += "  " + side.answer + "  on " + base::join(side.hosts, ",") + "\n";
@@ -173,9 +184,13 @@ std::string to_text(const std::vector<Difference>& differences, std::size_t host
   return text;
 }
 
-std::string to_json(const std::vector<Difference>& differences, std::size_t hosts) {
-  Json json = {{"hosts", hosts}, {"differences", Json::array()}};
-  for (const auto& line : differences) {
+std::string to_json(const Comparison& comparison) {
+  Json json = {
+      {"hosts", comparison.hosts}, {"differences", Json::array()}, {"unasked", Json::array()}};
+  for (const auto& [host, why] : comparison.unasked) {
+    json["unasked"].push_back({{"host", host}, {"why", why}});
+  }
+  for (const auto& line : comparison.differences) {
     Json sides = Json::array();
     for (const auto& side : line.sides) {
       sides.push_back({{"answer", side.answer}, {"hosts", side.hosts}});

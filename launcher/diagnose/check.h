@@ -54,8 +54,16 @@ struct Difference {
   };
   std::vector<Side> sides;  // the most common first
 };
-std::vector<Difference> compare(const std::vector<CheckTable>& tables);
-std::string to_text(const std::vector<Difference>& differences, std::size_t hosts);
-std::string to_json(const std::vector<Difference>& differences, std::size_t hosts);
+struct Unasked {
+  std::string host, why;
+};
+struct Comparison {
+  std::size_t hosts = 0;  // that were compared
+  std::vector<Difference> differences;
+  std::vector<Unasked> unasked;
+};
+Comparison compare(const std::vector<CheckTable>& tables, std::vector<Unasked> unasked = {});
+std::string to_text(const Comparison& comparison);
+std::string to_json(const Comparison& comparison);
 
 }  // namespace hv::launcher::diagnose

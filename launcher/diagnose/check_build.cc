@@ -52,6 +52,7 @@ std::vector<Check> fabric_checks(const Roots& roots) {
     check.reason = "recommended";
     checks.push_back(std::move(check));
   }
+  std::ranges::move(advice.conflicts, std::back_inserter(advice.notes));
   for (const auto& note : advice.notes) {
     Check check = value(group, "note", "-");
     check.reason = note;
@@ -64,8 +65,8 @@ std::vector<Check> fabric_checks(const Roots& roots) {
 
 CheckTable check_build(const Roots& roots, base::Millis limit) {
   auto table = titled();
-  std::vector<std::vector<Probe>> groups = {launcher_probes(), device_probes(), fabric_probes(),
-                                            framework_probes()};
+  std::vector<std::vector<Probe>> groups = {launcher_probes(roots), device_probes(),
+                                            fabric_probes(), framework_probes()};
   std::vector<Question> questions;
   for (const auto& group : groups) {
     for (const auto& probe : group) questions.push_back(probe.question);

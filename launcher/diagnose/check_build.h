@@ -18,6 +18,7 @@ struct Roots {
   std::filesystem::path proc = "/proc";
   std::filesystem::path sys = "/sys";
   std::filesystem::path shm = "/dev/shm";
+  std::filesystem::path agent = {};  // where hvagent should be; empty: beside this program
 };
 
 // Takes at most a little longer than `limit`.
@@ -30,9 +31,9 @@ struct Probe {
   Question question;
   std::function<std::vector<Check>(const Reply&, base::Millis limit)> judge;
 };
-std::vector<Probe> launcher_probes();   // ssh, sbatch, srun and the libraries under them
-std::vector<Probe> device_probes();     // CUDA driver and runtime, NCCL
-std::vector<Probe> fabric_probes();     // libibverbs, librdmacm
+std::vector<Probe> launcher_probes(const Roots& roots);  // hvagent, ssh, Slurm
+std::vector<Probe> device_probes();                      // CUDA driver and runtime, NCCL
+std::vector<Probe> fabric_probes();                      // libibverbs, librdmacm
 std::vector<Probe> framework_probes();  // PyTorch, TensorFlow, JAX of the python3 in PATH
 
 std::vector<Check> data_path_checks();                // shared memory, TCP

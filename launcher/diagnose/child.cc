@@ -26,7 +26,7 @@ using base::UniqueFd;
 
 namespace {
 
-constexpr std::size_t kMaxKept = 64 * 1024;
+constexpr std::size_t kMaxKept = 256 * 1024;
 constexpr int kNotFound = 127;  // exit code of a child that could not execute its program
 
 struct Pipe {

@@ -31,8 +31,8 @@ struct Reply {
   enum class Ending { kExited, kSignalled, kTimedOut, kNotStarted };
   Ending ending = Ending::kNotStarted;
   int code = 0;        // exit code, or signal, or errno
-  std::string out;     // a program's standard output, or what was said; at most 64 KiB
-  std::string errors;  // standard error (and output, in process); at most 64 KiB
+  std::string out;     // a program's standard output, or what was said; at most 256 KiB
+  std::string errors;  // standard error (and output, in process); likewise
 
   bool ok() const { return ending == Ending::kExited && code == 0; }
   std::string said(std::string_view key) const;  // the last value, or ""

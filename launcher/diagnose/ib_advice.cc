@@ -201,11 +201,11 @@ IbAdvice advise(const std::vector<IbDevice>& devices, const IbWish& wish) {
   for (const auto* port : chosen.ports) advice.ports.push_back(port->name());
   advice.notes = std::move(chosen.notes);
 
-  std::ranges::move(conflicts(devices, advice, wish), std::back_inserter(advice.notes));
+  advice.conflicts = conflicts(devices, advice, wish);
   const auto* disabled = set_by_user(wish, "NCCL_IB_DISABLE");
   if (disabled != nullptr && *disabled == "1") {
     if (!advice.ports.empty()) {
-      advice.notes.push_back("NCCL_IB_DISABLE=1 (kept) leaves usable cards idle: " +
+      advice.conflicts.push_back("NCCL_IB_DISABLE=1 (kept) leaves usable cards idle: " +
                              base::join(advice.ports, ", "));
     }
     return advice;

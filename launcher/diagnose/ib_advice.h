@@ -22,7 +22,8 @@ struct IbAdvice {
   std::vector<std::string> ports;         // "mlx5_0:1": proposed; empty: no card to use
   int gid_index = -1;                     // of RoCE; -1: nothing to say
   std::vector<rendezvous::KeyValue> set;  // what to set; never a name that the user has set
-  std::vector<std::string> notes;         // dropped ports, conflicts: for people
+  std::vector<std::string> notes;         // dropped ports: for people
+  std::vector<std::string> conflicts;     // what the user has set and cannot work
 };
 // Of the usable ports those of the faster kind; for RoCE those with one GID index in common that is
 // version 2, routable and of the wished family.

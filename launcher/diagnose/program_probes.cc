@@ -25,7 +25,8 @@ struct Program {
 };
 
 Check judge(const Program& program, const Reply& reply, base::Millis limit) {
-  auto path = find_program(program.argv[0]);
+  bool is_path = program.argv[0].find('/') != std::string::npos;
+  auto path = is_path ? program.argv[0] : find_program(program.argv[0]);
   if (path.empty()) {
     return no(kGroup, program.name, "no " + program.argv[0] + " in PATH");
   }
@@ -52,25 +53,31 @@ Probe probe(const Program& program) {
 }
 
 // hvrun starts ranks on this machine through the hvagent beside it.
-Check local() {
+Probe local(std::filesystem::path agent) {
   std::error_code none;
-  auto agent = std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / "hvagent";
-  if (!std::filesystem::is_regular_file(agent, none)) {
-    return no(kGroup, "local", "no hvagent beside hvrun: " + agent.string());
+  if (agent.empty()) {
+    auto folder = std::filesystem::read_symlink("/proc/self/exe", none).parent_path();
+    agent = folder / "hvagent";
+    auto installed = folder.parent_path() / "libexec/hvrun/hvagent";
+    if (!std::filesystem::exists(agent, none) && std::filesystem::exists(installed, none)) {
+      agent = installed;
+    }
   }
-  Check check = yes(kGroup, "local");
-  check.path = agent.string();
-  return check;
+  if (!std::filesystem::is_regular_file(agent, none)) {
+    return {{{}, [](const Say&) {}}, [agent](const Reply&, base::Millis) {
+              return std::vector{no(kGroup, "local", "no hvagent at " + agent.string())};
+            }};
+  }
+  return probe({"local", {agent.string(), "--version"}, "hvagent ", "\r\n"});
 }
 
 }  // namespace
 
 Probe libssh_probe();  // library_probes.cc
 
-std::vector<Probe> launcher_probes() {
-  Probe here = {{{}, [](const Say&) {}},
-                [](const Reply&, base::Millis) { return std::vector{local()}; }};
-  return {here, libssh_probe(), probe({"ssh: OpenSSH client", {"ssh", "-V"}, "OpenSSH_", " ,\r\n"}),
+std::vector<Probe> launcher_probes(const Roots& roots) {
+  return {local(roots.agent), libssh_probe(),
+          probe({"ssh: OpenSSH client", {"ssh", "-V"}, "OpenSSH_", " ,\r\n"}),
           probe({"Slurm: srun", {"srun", "--version"}, " ", "\r\n"}),
           probe({"Slurm: sbatch", {"sbatch", "--version"}, " ", "\r\n"})};
 }

@@ -1,5 +1,5 @@
 # What a user gets: libhv.so, a libhv.a that needs nothing of ours beside it, the public headers, and
-# the ways to find them. Programs go to bin; hvagent, which only hvrun starts, to libexec.
+# the ways to find them. Programs go to bin; hvagent and hvcheck, which only hvrun starts, to libexec.
 include(CMakePackageConfigHelpers)
 find_package(OpenSSL 3.0 REQUIRED COMPONENTS Crypto)
 
@@ -32,7 +32,7 @@ configure_file(${CMAKE_CURRENT_LIST_DIR}/hvrun.pc.in ${package_dir}/hvrun.pc @ON
 install(FILES ${package_dir}/hvrun.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 install(TARGETS hvrun hvbench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS hvagent RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/hvrun)
+install(TARGETS hvagent hvcheck RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/hvrun)
 install(TARGETS hv_ssh LIBRARY DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/hvrun)
 install(TARGETS train RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/hvrun/examples)
 file(RELATIVE_PATH lib_from_bin /p/${CMAKE_INSTALL_BINDIR} /p/${CMAKE_INSTALL_LIBDIR})

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -60,7 +61,7 @@ class CheckBuild(unittest.TestCase):
             self.assertIn(f"\n{group}\n", text)
         self.assertRegex(text, r"\n  shared memory +yes")
         self.assertRegex(text, r"\n  TCP over IPv4 +yes")
-        self.assertRegex(text, r"\n  local +yes +/.*/hvagent\n")
+        self.assertRegex(text, r"\n  local +yes +\d\S+ +/.*/hvagent\n")
         self.assertRegex(text, r"\n  open files +\d+")
 
     def test_json_has_the_same_lines(self):
@@ -147,6 +148,19 @@ class CheckBuild(unittest.TestCase):
         if os.path.exists("/lib/x86_64-linux-gnu/libm.so.6"):
             self.assertEqual(checks["CUDA driver"]["answer"], "no")
             self.assertIn("not a CUDA driver", checks["CUDA driver"]["reason"])
+
+    def test_broken_and_missing_libraries(self):
+        for name in ("libcuda.so.1", "libcuda.so", "libibverbs.so.1", "libibverbs.so"):
+            with open(os.path.join(self.lib, name), "w") as out:
+                out.write("not a library\n")
+        checks = self.checks()
+        for name, library in (("CUDA driver", "libcuda.so.1"), ("libibverbs", "libibverbs.so.1")):
+            self.assertEqual(checks[name]["answer"], "no")
+            self.assertRegex(checks[name]["reason"], re.escape(library) + ": (file too short|invalid ELF header)")
+        missing = self.checks(LD_LIBRARY_PATH="")["CUDA driver"]
+        if not any(os.path.exists(os.path.join(folder, "libcuda.so.1"))
+                   for folder in ("/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib")):
+            self.assertEqual(missing["reason"], "not found; tried libcuda.so.1, libcuda.so")
 
     def test_nothing_in_path(self):
         checks = self.checks(path=self.bin)

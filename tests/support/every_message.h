@@ -11,16 +11,19 @@
 
 namespace hv::tests {
 
-using EveryMessage =
-    std::tuple<rendezvous::AgentHello, rendezvous::PreflightReply, rendezvous::RankStarted,
-               rendezvous::RankExited, rendezvous::Output, rendezvous::AgentDone,
-               rendezvous::AgentFault, rendezvous::FromRank, rendezvous::AgentWelcome,
-               rendezvous::Preflight, rendezvous::LaunchOrder, rendezvous::OutputCredit,
-               rendezvous::SignalRanks, rendezvous::EndRanks, rendezvous::Stdin, rendezvous::ToRank,
-               rendezvous::Release, rendezvous::Beat, rendezvous::RankHello, rendezvous::StoreSet,
-               rendezvous::StoreGet, rendezvous::StoreAdd, rendezvous::Join, rendezvous::Leave,
-               rendezvous::RankFault, rendezvous::RankWelcome, rendezvous::StoreReply,
-               rendezvous::PeerTable, rendezvous::Notice>;
+using EveryMessage = std::tuple<
+    rendezvous::AgentHello, rendezvous::PreflightReply, rendezvous::RankStarted,
+    rendezvous::RankExited, rendezvous::Output, rendezvous::AgentDone, rendezvous::AgentFault,
+    rendezvous::FromRank, rendezvous::AgentWelcome, rendezvous::Preflight, rendezvous::LaunchOrder,
+    rendezvous::OutputCredit, rendezvous::SignalRanks, rendezvous::EndRanks, rendezvous::Stdin,
+    rendezvous::ToRank, rendezvous::Release, rendezvous::Beat, rendezvous::RankHello,
+    rendezvous::StoreSet, rendezvous::StoreGet, rendezvous::StoreAdd, rendezvous::Join,
+    rendezvous::Leave, rendezvous::RankFault, rendezvous::RankWelcome, rendezvous::StoreReply,
+    rendezvous::PeerTable, rendezvous::Notice, rendezvous::FromProber, rendezvous::ToProber,
+    rendezvous::CheckHost, rendezvous::HostChecked, rendezvous::ProbeHost, rendezvous::HostProbed,
+    rendezvous::TellClock, rendezvous::ClockTold, rendezvous::ReachPeers, rendezvous::PeersReached,
+    rendezvous::MeasurePeer, rendezvous::PeerMeasured, rendezvous::MeasureIb,
+    rendezvous::IbMeasured, rendezvous::ProberFault>;
 
 // A visitor like codec::Decoder that makes the values up. No value encodes to zeros only.
 class Filler {
@@ -36,8 +39,8 @@ class Filler {
     ++count_;
     if constexpr (std::is_same_v<T, bool>) {
       value = true;
-    } else if constexpr (std::is_same_v<T, rendezvous::Stream>) {
-      value = rendezvous::Stream::kStderr;
+    } else if constexpr (requires { is_known(value); }) {
+      value = static_cast<T>(1);
     } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>) {
       value = static_cast<T>(count_);
     } else if constexpr (std::is_same_v<T, std::string>) {

@@ -120,6 +120,29 @@ class LabTest(unittest.TestCase):
         self.expect_quiet(2)
         return done
 
+    def hide(self, host, path, own):
+        """Another file or folder at that place, on that host only, until the test ends."""
+        done = self.lab.run(host, ["mount", "--bind", own, path])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.addCleanup(self.lab.run, host, ["umount", path])
+
+    def write(self, path, text, mode=0o644):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as out:
+            out.write(text)
+        os.chmod(path, mode)
+
+    def add_roce_card(self, host, index):
+        """A pretend card, mlx5_0, whose only good GID has this index; nothing else is in /sys/class."""
+        port = self.lab.file(f"{host}-class", "infiniband", "mlx5_0", "ports", "1")
+        for name, text in {
+                "link_layer": "Ethernet", "state": "4: ACTIVE", "phys_state": "5: LinkUp",
+                "rate": "100 Gb/sec (4X EDR)", "lid": "0x0", "sm_lid": "0x0",
+                f"gids/{index}": "0000:0000:0000:0000:0000:ffff:0a4d:0001",
+                f"gid_attrs/types/{index}": "RoCE v2", f"gid_attrs/ndevs/{index}": "eth0"}.items():
+            self.write(os.path.join(port, name), text + "\n")
+        self.hide(host, "/sys/class", self.lab.file(f"{host}-class"))
+
     def expect_quiet(self, seconds, pattern=""):
         """Within that time no process that matches is left on any living host."""
         left = self.lab.wait_for_processes(pattern, 0, seconds)

@@ -73,15 +73,15 @@ TEST(CheckCompare, TellsOnlyWhatDiffers) {
   auto reason = found("NCCL", "2.18.3", "/lib/libnccl.so.2", "3 GiB free");
   auto old = found("NCCL", "2.16.2", "/lib/libnccl.so.2");
   auto files = value("Limits", "open files", "1024", 1024);
-  auto differences = compare(
+  auto comparison = compare(
       {table("h1", {old, files}), table("h2", {good, files}), table("h3", {reason, files})});
-  ASSERT_EQ(differences.size(), 1u);
-  auto text = to_text(differences, 3);
+  ASSERT_EQ(comparison.differences.size(), 1u);
+  auto text = to_text(comparison);
   EXPECT_THAT(text, HasSubstr("GPU: NCCL\n"
                               "  yes 2.18.3 /lib/libnccl.so.2  on h2,h3\n"
                               "  yes 2.16.2 /lib/libnccl.so.2  on h1\n"));
   EXPECT_THAT(text, testing::Not(HasSubstr("open files")));
-  auto json = nlohmann::json::parse(to_json(differences, 3));
+  auto json = nlohmann::json::parse(to_json(comparison));
   EXPECT_EQ(json["hosts"], 3);
   EXPECT_EQ(json["differences"][0]["sides"][1]["hosts"][0], "h1");
 }
@@ -90,13 +90,21 @@ TEST(CheckCompare, AnotherBuildAndAMissingLine) {
   auto one = table("h1", {found("NCCL", "2", "/n")});
   auto other = table("h2", {});
   other.title = "hvrun 0.2.0 (git def)";
-  auto text = to_text(compare({one, other}), 2);
+  auto text = to_text(compare({one, other}));
   EXPECT_THAT(text, HasSubstr("Build: hvrun\n  hvrun 0.1.0 (git abc)  on h1\n"));
   EXPECT_THAT(text, HasSubstr("GPU: NCCL\n  yes 2 /n  on h1\n  missing  on h2\n"));
 }
 
 TEST(CheckCompare, AllTheSame) {
-  EXPECT_EQ(to_text(compare({table("a", {}), table("b", {})}), 2), "all 2 hosts are the same\n");
+  EXPECT_EQ(to_text(compare({table("a", {}), table("b", {})})), "all 2 hosts are the same\n");
+}
+
+TEST(CheckCompare, AHostThatCouldNotBeAskedIsTold) {
+  auto comparison = compare({table("a", {})}, {{"b", "no route to host"}});
+  EXPECT_EQ(to_text(comparison),
+            "b could not be asked: no route to host\nnothing to compare: 1 host answered\n");
+  auto json = nlohmann::json::parse(to_json(comparison));
+  EXPECT_EQ(json["unasked"][0]["why"], "no route to host");
 }
 
 }  // namespace

@@ -236,18 +236,19 @@ TEST(IbAdvice, WhatTheUserSetStays) {
   wish.user = {{"NCCL_IB_HCA", "mlx5"}, {"NCCL_IB_GID_INDEX", "0"}};
   auto advice = advise(tree, wish);
   EXPECT_THAT(settings(advice), IsEmpty());
-  EXPECT_THAT(advice.notes,
+  EXPECT_THAT(advice.conflicts,
               Contains("NCCL_IB_GID_INDEX=0 (kept) is RoCE v1 on mlx5_0:1; index 3 would do"));
-  EXPECT_THAT(advice.notes, Contains(HasSubstr("NCCL_IB_HCA=mlx5 (kept) names mlx5_1:1, which is "
-                                               "unusable: down (Polling)")));
+  EXPECT_THAT(advice.conflicts,
+              Contains(HasSubstr("NCCL_IB_HCA=mlx5 (kept) names mlx5_1:1, which is "
+                                 "unusable: down (Polling)")));
   wish.user = {{"NCCL_IB_HCA", "=mlx5_7"}};
   advice = advise(tree, wish);
   EXPECT_THAT(settings(advice), ElementsAre("NCCL_IB_GID_INDEX=3"));
-  EXPECT_THAT(advice.notes, Contains("NCCL_IB_HCA==mlx5_7 (kept) names no card of this host"));
+  EXPECT_THAT(advice.conflicts, Contains("NCCL_IB_HCA==mlx5_7 (kept) names no card of this host"));
   wish.user = {{"NCCL_IB_DISABLE", "1"}};
   advice = advise(tree, wish);
   EXPECT_THAT(settings(advice), IsEmpty());
-  EXPECT_THAT(advice.notes,
+  EXPECT_THAT(advice.conflicts,
               Contains("NCCL_IB_DISABLE=1 (kept) leaves usable cards idle: mlx5_0:1"));
 }
 
