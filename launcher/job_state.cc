@@ -183,6 +183,15 @@ void JobState::rank_fault(const Event& event, Time) {
   ranks_[static_cast<std::size_t>(event.rank)].blames_another |= blames;
 }
 
+void JobState::stalled(const Event& event, Time now) {
+  Cause cause;
+  cause.kind = Cause::Kind::kStalled;
+  cause.exit_code = kExitStalled;
+  cause.text = event.error.text;
+  cause.after = since_start(now);
+  end_job(std::move(cause), SIGTERM, now);
+}
+
 // Somebody waits to meet a rank that has ended already: it would wait for ever.
 void JobState::check_left_early(Time now) {
   auto waiting = std::ranges::max(ranks_, {}, &Rank::generation).generation;

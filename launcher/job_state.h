@@ -29,6 +29,7 @@ enum class EventKind {
   kRankJoined,    // rank, generation: waits for the others, or has met them
   kRankLeft,      // rank: said goodbye
   kRankFault,     // rank, error: what it has told about itself
+  kStalled,       // error: an operation has waited for ranks for too long
   kHostDone,      // host: all its ranks have ended
   kAgentFault,    // host, error: the agent is about to end its ranks
   kHostLost,      // host, error: no way to it any more
@@ -120,6 +121,7 @@ class JobState {
   void rank_joined(const Event&, Time);
   void rank_left(const Event&, Time);
   void rank_fault(const Event&, Time);
+  void stalled(const Event&, Time);
   void host_done(const Event&, Time);
   void host_failed(const Event&, Time);
   void host_gone(const Event&, Time);  // not news: the job is ending

@@ -37,6 +37,8 @@ std::string_view to_string(EventKind kind) {
       return "rank left";
     case EventKind::kRankFault:
       return "rank fault";
+    case EventKind::kStalled:
+      return "stalled";
     case EventKind::kHostDone:
       return "host done";
     case EventKind::kAgentFault:
@@ -73,6 +75,7 @@ const std::vector<JobState::Move>& JobState::table() {
       {P::kRunning, E::kRankJoined, &J::rank_joined},
       {P::kRunning, E::kRankLeft, &J::rank_left},
       {P::kRunning, E::kRankFault, &J::rank_fault},
+      {P::kRunning, E::kStalled, &J::stalled},
       {P::kRunning, E::kHostDone, &J::host_done},
       {P::kRunning, E::kAgentFault, &J::host_failed},
       {P::kRunning, E::kHostLost, &J::host_failed},

@@ -70,7 +70,7 @@ Cause make_exit_cause(const rendezvous::RankExited& exited, const std::string& h
   return cause;
 }
 
-std::string format_cause(const Cause& cause, int consequences) {
+std::string format_cause(const Cause& cause, int consequences, const std::string& operations) {
   std::string block = "hvrun: ";
   switch (cause.kind) {
     case Cause::Kind::kRank:
@@ -81,16 +81,19 @@ std::string format_cause(const Cause& cause, int consequences) {
       break;
     case Cause::Kind::kStart:
     case Cause::Kind::kInterrupt:
+    case Cause::Kind::kStalled:
       block += cause.text + "\n";
       break;
   }
+  if (!operations.empty()) block += indented(operations);
   if (!cause.last_lines.empty()) {
     block += "  its last lines:\n";
     for (const auto& line : cause.last_lines) block += "  | " + line + "\n";
   }
   if (consequences > 0) {
     block += "  " + std::to_string(consequences) +
-             (consequences == 1 ? " other rank" : " other ranks") + " ended because of this\n";
+             (cause.kind == Cause::Kind::kStalled ? " rank" : " other rank") +
+             (consequences == 1 ? "" : "s") + " ended because of this\n";
   }
   return block;
 }

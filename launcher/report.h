@@ -5,7 +5,7 @@
 //   2          the command line, or a file it names, is wrong; nothing was started
 //   126, 127   the program is not executable, was not found
 //   129 130 143  hvrun itself got HUP, INT, TERM
-//   71..76     below
+//   71..77     below
 #pragma once
 
 #include <string>
@@ -26,13 +26,14 @@ enum ExitCode : int {
   kExitLeftEarly = 74,     // a rank exited with 0 while others still needed it
   kExitInternal = 75,      // a fault of hvrun itself
   kExitProbeFailed = 76,   // --probe or --preflight has found what must not be
+  kExitStalled = 77,       // an operation waited for ranks longer than HVRUN_STALL_SHUTDOWN_TIME
   kExitNotExecutable = 126,
   kExitNotFound = 127,
 };
 
 // Why a job failed: the first failure. What comes after it is counted.
 struct Cause {
-  enum class Kind { kRank, kHost, kStart, kInterrupt };
+  enum class Kind { kRank, kHost, kStart, kInterrupt, kStalled };
   Kind kind = Kind::kStart;
   int exit_code = kExitInternal;
   std::string text;  // a sentence: what happened; for kStart the whole block
@@ -50,7 +51,8 @@ Cause make_exit_cause(const rendezvous::RankExited& exited, const std::string& h
                       base::Millis after);
 
 // The closing block, with its final newline.
-std::string format_cause(const Cause& cause, int consequences);
+// `operations`: what the ranks waited for, see describe_wait; may be empty.
+std::string format_cause(const Cause& cause, int consequences, const std::string& operations = {});
 
 // One block for errors of many hosts: equal texts are said once, with their hosts.
 struct HostError {

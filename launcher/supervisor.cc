@@ -11,6 +11,8 @@
 #include "launcher/job_state.h"
 #include "launcher/launch_order.h"
 #include "launcher/output_flow.h"
+#include "launcher/recorders.h"
+#include "launcher/timeline.h"
 #include "launcher/user_signals.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/codec.h"
@@ -34,6 +36,9 @@ using namespace std::chrono_literals;
 constexpr auto kUntilEndIsKnown = 200ms;
 // Between the order to stop and our own stop, for the order to leave.
 constexpr auto kBeforeStop = 50ms;
+constexpr auto kToEndByThemselves = 1s;
+// Sent one after the other, so that the clocks are known before the ranks run.
+constexpr std::size_t kFirstBeats = 5;
 
 void log_info(const std::string& line) { base::log(LogLevel::kInfo, line); }
 
@@ -49,6 +54,9 @@ class Supervisor : private rendezvous::ServerEvents {
         hosts_(job_.plan.hosts.size()),
         heartbeats_(hosts_.size(), job_.spec.beat, job_.spec.lost_after, Heartbeats::Now::read()),
         output_(io, job_.plan, job_.spec.prefix, std::move(job_.files), output_events()),
+        recorders_(io, job_.plan,
+                   [this](const rendezvous::RecorderQuery& query) { send_all(query); }),
+        timeline_(io, job_.plan, [this](const rendezvous::Tracing& tracing) { send_all(tracing); }),
         signals_(io, [this](int signal) { on_signal(signal); }),
         deadline_timer_(io),
         beat_timer_(io) {
@@ -60,11 +68,16 @@ class Supervisor : private rendezvous::ServerEvents {
   base::Result<JobOutcome> run() {
     auto opened = open_server();
     if (!opened) return base::fail(opened.error());
+    if (!job_.spec.timeline.empty()) {
+      auto started = timeline_.start(job_.spec.timeline, job_.spec.timeline_mark_cycles);
+      if (!started) return base::fail(started.error());
+    }
     for (auto& group : job_.spawners) start_spawner(group);
     arm_deadline();
     arm_beat();
     io_.run();
-    return JobOutcome{state_.exit_code(), state_.cause(), state_.consequences()};
+    recorders_.settle();
+    return JobOutcome{state_.exit_code(), state_.cause(), state_.consequences(), operations_};
   }
 
  private:
@@ -157,6 +170,8 @@ class Supervisor : private rendezvous::ServerEvents {
     host.link->send(rendezvous::encode(rendezvous::AgentWelcome{
         name_, static_cast<std::uint32_t>(job_.spec.beat.count()), lost_after_ms(),
         static_cast<std::uint32_t>(job_.spec.grace.count())}));
+    if (auto tracing = timeline_.tracing()) send(index, *tracing);
+    beat(index);
     feed({.kind = EventKind::kAgentUp, .host = index});
   }
 
@@ -166,14 +181,16 @@ class Supervisor : private rendezvous::ServerEvents {
     heartbeats_.heard(*index, Heartbeats::Now::read());
     using namespace rendezvous;
     base::Result<void> handled =
-        frame.type == PreflightReply::kType ? handle<PreflightReply>(*index, frame)
-        : frame.type == RankStarted::kType  ? handle<RankStarted>(*index, frame)
-        : frame.type == RankExited::kType   ? handle<RankExited>(*index, frame)
-        : frame.type == Output::kType       ? handle<Output>(*index, frame)
-        : frame.type == AgentDone::kType    ? handle<AgentDone>(*index, frame)
-        : frame.type == AgentFault::kType   ? handle<AgentFault>(*index, frame)
+        frame.type == PreflightReply::kType  ? handle<PreflightReply>(*index, frame)
+        : frame.type == RankStarted::kType   ? handle<RankStarted>(*index, frame)
+        : frame.type == RankExited::kType    ? handle<RankExited>(*index, frame)
+        : frame.type == Output::kType        ? handle<Output>(*index, frame)
+        : frame.type == AgentDone::kType     ? handle<AgentDone>(*index, frame)
+        : frame.type == AgentFault::kType    ? handle<AgentFault>(*index, frame)
+        : frame.type == RecorderReply::kType ? handle<RecorderReply>(*index, frame)
+        : frame.type == Traced::kType        ? handle<Traced>(*index, frame)
         : frame.type == Beat::kType
-            ? base::Result<void>{}
+            ? handle<Beat>(*index, frame)
             : base::fail(base::Code::kProtocol, "hvagent sent a frame of unknown type");
     if (!handled) lose(*index, handled.error());
   }
@@ -226,6 +243,21 @@ class Supervisor : private rendezvous::ServerEvents {
           .error = rendezvous::from_wire(fault.error)});
   }
 
+  void on_message(std::uint32_t host, const rendezvous::Traced& traced) {
+    timeline_.on_traced(host, traced);
+  }
+
+  // Its number is our clock when the beat was sent.
+  void on_message(std::uint32_t host, const rendezvous::Beat& reply) {
+    auto& clock = timeline_.clock(host);
+    clock.add(static_cast<std::int64_t>(reply.number), steady_us(), reply.clock_us);
+    if (clock.samples() < kFirstBeats) beat(host);
+  }
+
+  void on_message(std::uint32_t, const rendezvous::RecorderReply& reply) {
+    recorders_.on_reply(reply);
+  }
+
   void on_agent_closed(AgentLink& link, const Error& why) override {
     auto index = host_of(link);
     if (!index) return;
@@ -270,6 +302,38 @@ class Supervisor : private rendezvous::ServerEvents {
   }
   void on_rank_lost(int) override {}  // its exit, which the agent reports, says how
 
+  // As with Horovod rank 0 decides, whatever other ranks ask for.
+  bool on_timeline_request(int rank, const rendezvous::TimelineRequest& request,
+                           Question question) override {
+    auto answer = [this, question](const base::Result<void>& result) {
+      server_->answer(question, result);
+    };
+    if (rank != 0) {
+      answer({});
+    } else if (request.on) {
+      answer(timeline_.start(request.path, request.mark_cycles));
+    } else {
+      timeline_.stop(answer);
+    }
+    return true;
+  }
+
+  // Every rank that waits says so; one answer is enough for all of them.
+  void on_rank_stalled(int rank, const rendezvous::RankStall& stall) override {
+    if (!stall.shutdown && Clock::now() < quiet_about_stalls_until_) return;
+    quiet_about_stalls_until_ = Clock::now() + base::Millis(stall.period_ms / 2);
+    recorders_.ask([this, rank, stall](std::string text) {
+      if (text.empty()) text = stall.operation + " of rank " + std::to_string(rank) + " waits";
+      if (!stall.shutdown) return base::log(LogLevel::kWarning, "stalled: " + text);
+      const auto limit = std::to_string(stall.waited_ms / 1000) + " s";
+      feed({.kind = EventKind::kStalled,
+            .error = {base::Code::kTimeout,
+                      "ended after a stall of " + limit + " (HVRUN_STALL_SHUTDOWN_TIME): " + text,
+                      {},
+                      0}});
+    });
+  }
+
   void on_signal(int signal) {
     switch (signal) {
       case SIGUSR1:
@@ -305,10 +369,13 @@ class Supervisor : private rendezvous::ServerEvents {
       case Action::Kind::kLaunch:
         return launch();
       case Action::Kind::kFailEpoch:
+        // What the ranks are at is asked for before it changes. A stall has been told already.
+        if (state_.cause()->kind != Cause::Kind::kStalled) {
+          recorders_.ask([this](const std::string& text) { operations_ = text; });
+        }
         return server_->fail_epoch(action.rank, action.error);
       case Action::Kind::kEndRanks:
-        return send_all(
-            rendezvous::EndRanks{action.signal, static_cast<std::uint32_t>(action.grace.count())});
+        return end_ranks({action.signal, static_cast<std::uint32_t>(action.grace.count())});
       case Action::Kind::kRelease:
         return send_all(rendezvous::Release{});
       case Action::Kind::kStopHosts:
@@ -318,6 +385,15 @@ class Supervisor : private rendezvous::ServerEvents {
         if (output_.idle()) io_.stop();
         return;
     }
+  }
+
+  // After a stall the ranks are well: they get the error, and a moment to end by themselves.
+  void end_ranks(const rendezvous::EndRanks& order) {
+    if (state_.cause()->kind != Cause::Kind::kStalled || order.grace_ms == 0) {
+      return send_all(order);
+    }
+    auto timer = std::make_shared<asio::steady_timer>(io_, kToEndByThemselves);
+    timer->async_wait([this, timer, order](boost::system::error_code) { send_all(order); });
   }
 
   void launch() {
@@ -365,18 +441,21 @@ class Supervisor : private rendezvous::ServerEvents {
       if (error) return;
       auto now = Heartbeats::Now::read();
       heartbeats_.begin_round(now);
-      ++beat_;
       for (std::uint32_t host = 0; host < hosts_.size(); ++host) {
         if (!hosts_[host].link) continue;
         auto silence = heartbeats_.silence(host, now);
         if (silence) {
           lose(host, *silence);
         } else {
-          send(host, rendezvous::Beat{beat_, false, 0});
+          beat(host);
         }
       }
       arm_beat();
     });
+  }
+
+  void beat(std::uint32_t host) {
+    send(host, rendezvous::Beat{static_cast<std::uint64_t>(steady_us()), false, 0});
   }
 
   void lose(std::uint32_t index, Error why) {
@@ -408,10 +487,13 @@ class Supervisor : private rendezvous::ServerEvents {
   Heartbeats heartbeats_;
   std::vector<std::uint32_t> host_of_rank_;
   OutputFlow output_;
+  Recorders recorders_;
+  std::string operations_;
+  Clock::time_point quiet_about_stalls_until_{};
+  Timeline timeline_;
   UserSignals signals_;
   asio::steady_timer deadline_timer_, beat_timer_;
   Clock::time_point armed_{};
-  std::uint64_t beat_ = 0;
 };
 
 }  // namespace

@@ -37,6 +37,7 @@ struct JobOutcome {
   int exit_code = 0;
   std::optional<Cause> cause;
   int consequences = 0;
+  std::string operations;  // what the ranks waited for when it failed, see describe_wait
 };
 
 // Runs the job to its end, with the io_context.

@@ -33,6 +33,8 @@ enum class MsgType : std::uint16_t {
   kAgentFault,
   kFromRank,
   kFromProber,
+  kRecorderReply,
+  kTraced,
   // server → agent
   kAgentWelcome = 32,
   kPreflight,
@@ -44,6 +46,8 @@ enum class MsgType : std::uint16_t {
   kToRank,
   kRelease,
   kToProber,
+  kRecorderQuery,
+  kTracing,
   // both ways
   kBeat = 64,
   // rank → server
@@ -54,6 +58,8 @@ enum class MsgType : std::uint16_t {
   kJoin,
   kLeave,
   kRankFault,
+  kRankStall,
+  kTimelineRequest,
   // server → rank
   kRankWelcome = 128,
   kStoreReply,
@@ -195,6 +201,49 @@ struct FromProber {
   HV_FIELDS(s.type, s.body)
 };
 
+struct OpView {              // one operation of a rank, as its flight recorder has it
+  std::uint64_t number = 0;  // of the rank's submissions
+  std::uint8_t state = 0;    // OpState
+  std::string kind;          // "allreduce"
+  std::string name;
+  std::string dtype;
+  std::uint64_t bytes = 0;
+  std::uint32_t set = 0;
+  std::uint64_t batch = 0;            // 0: not agreed on
+  std::int64_t submitted_us_ago = 0;  // when the agent looked
+  std::int64_t done_us_ago = 0;
+  HV_FIELDS(s.number, s.state, s.kind, s.name, s.dtype, s.bytes, s.set, s.batch, s.submitted_us_ago,
+            s.done_us_ago)
+};
+
+struct RecorderView {
+  std::int32_t rank = 0;
+  std::int32_t pid = 0;
+  std::uint8_t process_state = 0;  // as in /proc: 'R', 'S', 'D', 'T', …; 0: gone
+  std::uint8_t presence = 0;       // Presence
+  std::uint64_t submitted = 0;
+  std::uint64_t finished = 0;
+  std::vector<OpView> ops;  // all that are pending, the oldest first, then the last finished ones
+  std::vector<KeyValue> sets;  // id → ranks
+  HV_FIELDS(s.rank, s.pid, s.process_state, s.presence, s.submitted, s.finished, s.ops, s.sets)
+};
+
+struct RecorderReply {
+  static constexpr MsgType kType = MsgType::kRecorderReply;
+  std::uint64_t number = 0;  // of the query
+  std::vector<RecorderView> ranks;
+  HV_FIELDS(s.number, s.ranks)
+};
+
+struct Traced {  // finished operations of one rank, for the timeline
+  static constexpr MsgType kType = MsgType::kTraced;
+  std::int32_t rank = 0;
+  std::uint64_t dropped = 0;  // so far, for want of room
+  bool last = false;          // the agent has been told to stop, and this was all of this host
+  base::Bytes records;        // OpRecord
+  HV_FIELDS(s.rank, s.dropped, s.last, s.records)
+};
+
 // ---- server → agent ------------------------------------------------------------------------
 
 struct AgentWelcome {
@@ -289,11 +338,24 @@ struct ToProber {  // the first one starts it
   HV_FIELDS(s.type, s.body)
 };
 
+struct RecorderQuery {  // answered with what all ranks of this host are at
+  static constexpr MsgType kType = MsgType::kRecorderQuery;
+  std::uint64_t number = 0;
+  HV_FIELDS(s.number)
+};
+
+struct Tracing {  // from now on finished operations are sent, or no longer
+  static constexpr MsgType kType = MsgType::kTracing;
+  bool on = false;
+  bool mark_cycles = false;
+  HV_FIELDS(s.on, s.mark_cycles)
+};
+
 struct Beat {  // answered with the same number; also measures the clock offset
   static constexpr MsgType kType = MsgType::kBeat;
   std::uint64_t number = 0;
   bool reply = false;
-  std::int64_t clock_us = 0;  // of the sender
+  std::int64_t clock_us = 0;  // of the sender, steady
   HV_FIELDS(s.number, s.reply, s.clock_us)
 };
 
@@ -369,6 +431,26 @@ struct RankFault {  // this rank has seen an error that ends the epoch for all
   std::uint32_t epoch = 0;
   WireError error;
   HV_FIELDS(s.epoch, s.error)
+};
+
+struct RankStall {  // an operation of this rank waits for others
+  static constexpr MsgType kType = MsgType::kRankStall;
+  std::uint32_t epoch = 0;
+  std::string operation;  // "allreduce 'x'", the one that has waited longest
+  std::uint32_t waited_ms = 0;
+  std::uint32_t period_ms = 0;  // between two such messages
+  bool shutdown = false;        // that is too long: the job is to end
+  HV_FIELDS(s.epoch, s.operation, s.waited_ms, s.period_ms, s.shutdown)
+};
+
+struct TimelineRequest {  // answered when the file is open, or complete
+  static constexpr MsgType kType = MsgType::kTimelineRequest;
+  std::uint64_t id = 0;
+  std::uint32_t epoch = 0;
+  bool on = false;
+  std::string path;  // absolute
+  bool mark_cycles = false;
+  HV_FIELDS(s.id, s.epoch, s.on, s.path, s.mark_cycles)
 };
 
 // ---- server → rank -------------------------------------------------------------------------

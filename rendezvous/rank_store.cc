@@ -124,6 +124,22 @@ void RankStore::report_fault(const base::Error& error) {
   send(encode(RankFault{epoch_, to_wire(error)}));
 }
 
+void RankStore::report_stall(const RankStall& stall) {
+  {
+    Lock lock(mutex_);
+    if (failure_ || left_) return;
+  }
+  RankStall message = stall;
+  message.epoch = epoch_;
+  send(encode(message));
+}
+
+Result<void> RankStore::ask_timeline(TimelineRequest request, Deadline deadline) {
+  auto reply = call(std::move(request), deadline);
+  if (!reply) return base::fail(reply.error());
+  return {};
+}
+
 void RankStore::leave() {
   Lock lock(mutex_);
   if (left_) return;

@@ -25,6 +25,8 @@ class RankStore : public Store {
   base::Result<PeerTable> join(const PeerInfo& self, base::Deadline deadline) final;
   void watch(std::function<void(const Notice&)> on_failure) override;
   void report_fault(const base::Error& error) final;
+  void report_stall(const RankStall& stall) final;
+  base::Result<void> ask_timeline(TimelineRequest request, base::Deadline deadline) final;
   void leave() final;
 
  protected:

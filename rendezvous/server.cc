@@ -73,6 +73,11 @@ class Core : public LinkOwner, public std::enable_shared_from_this<Core> {
   void begin_epoch(std::uint32_t epoch, int size) { apply(state_.begin_epoch(epoch, size)); }
   void fail_epoch(int rank, const base::Error& cause) { apply(state_.fail_epoch(rank, cause)); }
 
+  void answer(ServerEvents::Question question, const base::Result<void>& result) {
+    send(StoreState::answer(question.client, question.id,
+                            result ? WireError{} : to_wire(result.error())));
+  }
+
   const std::vector<Endpoint>& endpoints() const { return endpoints_; }
   const Secret& rank_secret() const { return rank_secret_; }
   Server::Strangers strangers() const { return door_->strangers(); }
@@ -264,6 +269,12 @@ void Core::tell(const StoreState::Event& event) {
           [&](const StoreState::Left& e) { events_->on_rank_left(e.rank); },
           [&](const StoreState::Fault& e) { events_->on_rank_fault(e.rank, e.why); },
           [&](const StoreState::Lost& e) { events_->on_rank_lost(e.rank); },
+          [&](const StoreState::Stalled& e) { events_->on_rank_stalled(e.rank, e.stall); },
+          [&](const StoreState::TimelineAsked& e) {
+            const ServerEvents::Question question{e.client, e.request.id};
+            if (events_->on_timeline_request(e.rank, e.request, question)) return;
+            answer(question, base::fail(Code::kUnavailable, "nobody writes a timeline here"));
+          },
       },
       event);
 }
@@ -297,6 +308,9 @@ class ServerHandle final : public Server {
   void begin_epoch(std::uint32_t epoch, int size) override { core_->begin_epoch(epoch, size); }
   void fail_epoch(int failed_rank, const base::Error& cause) override {
     core_->fail_epoch(failed_rank, cause);
+  }
+  void answer(ServerEvents::Question question, const base::Result<void>& result) override {
+    core_->answer(question, result);
   }
   Secret rank_secret() const override { return core_->rank_secret(); }
   Strangers strangers() const override { return core_->strangers(); }

@@ -47,6 +47,12 @@ class ServerEvents {
   virtual void on_rank_left(int rank) = 0;                              // clean goodbye
   virtual void on_rank_fault(int rank, const base::Error& why) = 0;     // reported by the rank
   virtual void on_rank_lost(int rank) = 0;  // its connection closed without a goodbye
+  virtual void on_rank_stalled(int, const RankStall&) {}
+  struct Question {
+    std::uint64_t client = 0, id = 0;
+  };
+  // True: it will be answered by Server::answer, now or later. False: nobody writes timelines here.
+  virtual bool on_timeline_request(int, const TimelineRequest&, Question) { return false; }
 };
 
 class Server {
@@ -87,6 +93,8 @@ class Server {
   virtual void begin_epoch(std::uint32_t epoch, int size) = 0;
   // Tells all ranks (through their agents, or directly) and fails what they wait for. First wins.
   virtual void fail_epoch(int failed_rank, const base::Error& cause) = 0;
+
+  virtual void answer(ServerEvents::Question question, const base::Result<void>& result) = 0;
 
   virtual Secret rank_secret() const = 0;  // what LaunchOrder carries
   virtual Strangers strangers() const = 0;

@@ -36,6 +36,12 @@ class Store {
   // Ends the epoch for everybody with this cause (first one wins).
   virtual void report_fault(const base::Error& error) = 0;
 
+  // This rank waits for others: the job's owner finds out for whom, and says so.
+  virtual void report_stall(const RankStall& stall) = 0;
+  // Opens the job's timeline, or completes it; returns when that is done. kUnavailable where nobody
+  // writes timelines.
+  virtual base::Result<void> ask_timeline(TimelineRequest request, base::Deadline deadline) = 0;
+
   // A clean goodbye, told to the server before it returns: the end of this connection is no fault
   // afterwards.
   virtual void leave() = 0;

@@ -82,6 +82,10 @@ StoreState::Effects StoreState::on_frame(Client client, const Frame& frame, Time
       return with.operator()<Leave>([&](auto& m) { return on_leave(client, m); });
     case MsgType::kRankFault:
       return with.operator()<RankFault>([&](auto& m) { return on_rank_fault(client, m); });
+    case MsgType::kRankStall:
+      return with.operator()<RankStall>([&](auto& m) { return on_rank_stall(client, m); });
+    case MsgType::kTimelineRequest:
+      return with.operator()<TimelineRequest>([&](auto& m) { return on_timeline(client, m); });
     default:  // MsgType comes from the wire: any number is possible
       return dropped({Code::kProtocol, "a rank does not send messages of type " +
                                            std::to_string(static_cast<int>(frame.type))});
@@ -179,6 +183,27 @@ StoreState::Effects StoreState::on_rank_fault(Client client, const RankFault& me
   Effects effects = fail_epoch(rank, error);
   effects.events.emplace_back(Fault{rank, std::move(error)});
   return effects;
+}
+
+StoreState::Effects StoreState::on_rank_stall(Client client, const RankStall& message) {
+  Effects effects;
+  if (why_not_served(client, message.epoch)) return effects;
+  effects.events.emplace_back(Stalled{members_.at(client).rank, message});
+  return effects;
+}
+
+StoreState::Effects StoreState::on_timeline(Client client, const TimelineRequest& message) {
+  Effects effects;
+  if (auto why = why_not_served(client, message.epoch)) {
+    effects.sends.push_back(reply(client, message.id, *why));
+  } else {
+    effects.events.emplace_back(TimelineAsked{client, members_.at(client).rank, message});
+  }
+  return effects;
+}
+
+StoreState::Send StoreState::answer(Client client, std::uint64_t id, const WireError& error) {
+  return {client, encode(StoreReply{id, error, {}})};
 }
 
 Error StoreState::stale(std::uint32_t epoch) const {

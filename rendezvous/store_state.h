@@ -44,7 +44,16 @@ class StoreState {
   struct Lost {  // the connection closed without a goodbye
     std::int32_t rank;
   };
-  using Event = std::variant<RankHello, Refused, Joined, Left, Fault, Lost>;
+  struct Stalled {
+    std::int32_t rank;
+    RankStall stall;
+  };
+  struct TimelineAsked {  // the owner answers
+    Client client;
+    std::int32_t rank;
+    TimelineRequest request;
+  };
+  using Event = std::variant<RankHello, Refused, Joined, Left, Fault, Lost, Stalled, TimelineAsked>;
 
   struct Send {
     Client to = kEveryone;
@@ -72,6 +81,8 @@ class StoreState {
   Effects fail_epoch(std::int32_t failed_rank, const base::Error& cause);
 
   Effects on_frame(Client client, const Frame& frame, Time now);
+  // To a request that the owner answers; error code 0: done.
+  static Send answer(Client client, std::uint64_t id, const WireError& error);
   Effects on_closed(Client client);  // no effect for clients that never said hello
   void forget(Client client);        // the same without an event: its host is gone
   Effects on_time(Time now);
@@ -102,6 +113,8 @@ class StoreState {
   Effects on_join(Client client, const Join& message, Time now);
   Effects on_leave(Client client, const Leave& message);
   Effects on_rank_fault(Client client, const RankFault& message);
+  Effects on_rank_stall(Client client, const RankStall& message);
+  Effects on_timeline(Client client, const TimelineRequest& message);
 
   std::optional<base::Error> why_refused(const RankHello& hello) const;
   std::optional<base::Error> why_not_served(Client client, std::uint32_t epoch) const;

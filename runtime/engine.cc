@@ -23,6 +23,13 @@ constexpr int kWaiterYields = 64;
 constexpr int kThreadYields = 32;
 constexpr Millis kGoodbye{2000};
 
+StallWatch make_stall_watch(const Knobs& knobs) {
+  const auto time = [](double seconds) {
+    return std::chrono::duration_cast<StallWatch::Duration>(std::chrono::duration<double>(seconds));
+  };
+  return {!knobs.stall_check_off, time(knobs.stall_check_s), time(knobs.stall_shutdown_s)};
+}
+
 }  // namespace
 
 base::Result<std::shared_ptr<Engine>> Engine::start(EngineParts parts) {
@@ -57,7 +64,12 @@ base::Result<void> Engine::bind_thread() {
       failed));
 }
 
-Engine::Engine(EngineParts parts) : parts_(std::move(parts)) {}
+Engine::Engine(EngineParts parts)
+    : parts_(std::move(parts)),
+      recorder_(FlightRecorder::open(parts_.recorder)),
+      stalls_(make_stall_watch(parts_.knobs)) {
+  recorder_.enter(::getpid());
+}
 
 Engine::~Engine() { stop(); }
 
@@ -178,7 +190,14 @@ bool Engine::round() {
     suspect(progressed.error());
   }
   drop_names(parts_.negotiator->take_forgotten());
-  while (auto agreed = parts_.negotiator->next()) start_agreed(std::move(*agreed));
+  bool decided = false;
+  while (auto agreed = parts_.negotiator->next()) {
+    decided = true;
+    start_agreed(std::move(*agreed));
+  }
+  if (decided && recorder_.tracing() && parts_.plane.topology.rank == 0) {
+    recorder_.decided(now_ns());
+  }
   if (!parts_.negotiator->left().empty()) moved = end_waiting() || moved;
   for (auto& backend : parts_.backends) moved = backend->progress() || moved;
   // A rank that has shut down may go as it likes.
@@ -205,6 +224,7 @@ base::Result<std::shared_ptr<HandleState>> Engine::submit(Op op) {
                             "it first, or use another name");
     }
     handle->name = &name;
+    handle->record = recorder_.submitted(op, handle->submitted_ns());
     queue_.push_back({std::move(op), &name});
     pending_.fetch_add(1);
     queued_ = true;
@@ -231,8 +251,12 @@ void Engine::start_agreed(Negotiator::Agreed agreed) {
   std::vector<std::shared_ptr<HandleState>> handles;
   handles.reserve(agreed.batch.ops.size());
   for (const Op& op : agreed.batch.ops) handles.push_back(op.handle);
+  const std::int64_t now = now_ns();
+  for (const auto& handle : handles) recorder_.agreed(handle->record, agreed.batch.sequence, now);
   if (agreed.error) return finish(handles, agreed.error);
-  auto flight = flights_.insert(flights_.end(), Flight{std::move(handles)});
+  auto flight = flights_.insert(flights_.end(), Flight{std::move(handles), nullptr});
+  if (recorder_.tracing()) flight->moments = std::make_unique<Moments>();
+  agreed.batch.moments = flight->moments.get();
   if (auto error = prepare_outputs(agreed)) return on_done(flight, base::fail(*error));
   for (auto& backend : parts_.backends) {
     if (!backend->can_run(agreed.batch)) continue;
@@ -270,21 +294,23 @@ std::optional<base::Error> Engine::prepare_outputs(Negotiator::Agreed& agreed) {
 
 void Engine::on_done(std::list<Flight>::iterator flight, base::Result<void> result) {
   auto handles = std::move(flight->handles);
+  const auto moments = std::move(flight->moments);
   flights_.erase(flight);
-  if (result) return finish(handles, std::nullopt);
+  if (result) return finish(handles, std::nullopt, moments.get());
   if (failed_) return finish(handles, failure());
   suspect(result.error());
   suspicion_->handles.insert(suspicion_->handles.end(), handles.begin(), handles.end());
 }
 
 void Engine::finish(const std::vector<std::shared_ptr<HandleState>>& handles,
-                    const std::optional<base::Error>& error) {
+                    const std::optional<base::Error>& error, const Moments* moments) {
   const std::int64_t now = now_ns();
   std::vector<Name*> nameless;
   for (const auto& handle : handles) {
     Name* name = std::exchange(handle->name, nullptr);
     name->pending = false;  // first: who sees the handle done may submit the name again
     if (name->id == 0) nameless.push_back(name);
+    recorder_.finished(handle->record, !error, now, moments);
     handle->finish(error, now);
   }
   drop_names(nameless);
@@ -328,6 +354,7 @@ void Engine::leave() {
   }
   await([this] { return pending_ == 0; }, Deadline::never());
   while (!baton_.try_take()) baton_.await([] { return false; }, Deadline::never());
+  recorder_.leave();
   parts_.negotiator->announce_leaving();
   release();
   // Our own goodbye comes back through the coordinator, so it has been heard. Another rank's will

@@ -18,10 +18,12 @@
 #include "rendezvous/base/fd.h"
 #include "runtime/backend/host_backend.h"
 #include "runtime/baton.h"
+#include "runtime/flight_recorder.h"
 #include "runtime/handle.h"
 #include "runtime/knobs.h"
 #include "runtime/names.h"
 #include "runtime/negotiator.h"
+#include "runtime/stall_watch.h"
 
 namespace hv::runtime {
 
@@ -34,6 +36,9 @@ struct EngineParts {
   // Tells the job that this rank has seen it fail; what comes back through fail() names the first
   // cause. Empty: nobody to ask, the error itself is the cause.
   std::function<void(const base::Error&)> report_fault;
+  // Tells the job that an operation has waited for long. Empty: it is logged here.
+  std::function<void(const rendezvous::RankStall&)> report_stall;
+  std::optional<std::string> recorder;  // the descriptor of the flight recorder's memory
 };
 
 class Engine final : public Pump, public std::enable_shared_from_this<Engine> {
@@ -60,6 +65,7 @@ class Engine final : public Pump, public std::enable_shared_from_this<Engine> {
   };
   struct Flight {  // a batch that a backend runs
     std::vector<std::shared_ptr<HandleState>> handles;
+    std::unique_ptr<Moments> moments;  // while the timeline is on
   };
   struct Suspicion {  // an error of the data plane whose first cause may still be on its way
     base::Error error;
@@ -86,12 +92,13 @@ class Engine final : public Pump, public std::enable_shared_from_this<Engine> {
   std::optional<base::Error> prepare_outputs(Negotiator::Agreed& agreed);
   void on_done(std::list<Flight>::iterator flight, base::Result<void> result);
   void finish(const std::vector<std::shared_ptr<HandleState>>& handles,
-              const std::optional<base::Error>& error);
+              const std::optional<base::Error>& error, const Moments* moments = nullptr);
   bool end_waiting();
   bool settle_failure();
   void suspect(const base::Error& error);
   bool follow_suspicion();
-  base::Deadline next_step() const;
+  base::Deadline next_step();
+  void look_for_stall();
   void drop_names(const std::vector<Name*>& names);
   base::Error failure() const;
 
@@ -105,6 +112,7 @@ class Engine final : public Pump, public std::enable_shared_from_this<Engine> {
   std::atomic<bool> over_{false};  // some rank has shut down: nothing new is agreed on
   std::mutex abort_mutex_;         // one failure at a time
 
+  FlightRecorder recorder_;
   mutable std::mutex mutex_;  // the four below
   Names names_;
   std::vector<Submitted> queue_;
@@ -115,6 +123,7 @@ class Engine final : public Pump, public std::enable_shared_from_this<Engine> {
   std::vector<Submitted> taken_;
   std::list<Flight> flights_;
   std::optional<Suspicion> suspicion_;
+  StallWatch stalls_;
   std::thread thread_;
 };
 

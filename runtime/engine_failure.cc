@@ -1,6 +1,7 @@
 // How the work of an engine ends early: failures, and ranks that leave.
 #include <utility>
 
+#include "rendezvous/base/log.h"
 #include "runtime/engine.h"
 
 namespace hv::runtime {
@@ -95,9 +96,42 @@ bool Engine::follow_suspicion() {
   return true;
 }
 
-Deadline Engine::next_step() const {
-  if (!suspicion_ || failed_) return Deadline::never();
-  return Deadline::at(suspicion_->since + (suspicion_->reported ? kDecideAfter : kTellAfter));
+// When to wake although nothing has come. Called before each sleep.
+Deadline Engine::next_step() {
+  const auto now = Clock::now();
+  if (!failed_ && stalls_.is_due(pending_ > 0, now)) look_for_stall();
+  auto next = failed_ ? Clock::time_point::max() : stalls_.next(pending_ > 0, now);
+  if (suspicion_ && !failed_) {
+    next = std::min(next, suspicion_->since + (suspicion_->reported ? kDecideAfter : kTellAfter));
+  }
+  return Deadline::at(next);
+}
+
+// Who is missing, and what became of them, is found out by whoever can ask all hosts.
+void Engine::look_for_stall() {
+  const auto* oldest = recorder_.oldest();
+  std::optional<Clock::time_point> since;
+  if (oldest) since = Clock::time_point(std::chrono::nanoseconds(oldest->submitted_ns));
+  const auto now = Clock::now();
+  const auto verdict = stalls_.look(since, now);
+  if (verdict == StallWatch::Verdict::kFine) return;
+  const auto waited = std::chrono::duration_cast<Millis>(now - *since);
+  rendezvous::RankStall stall;
+  stall.operation =
+      std::string(oldest->kind.view()) + " '" + std::string(oldest->name.view()) + "'";
+  stall.waited_ms = static_cast<std::uint32_t>(waited.count());
+  stall.period_ms = static_cast<std::uint32_t>(parts_.knobs.stall_check_s * 1000);
+  stall.shutdown = verdict != StallWatch::Verdict::kWarn;
+  const std::string text = stall.operation + " has waited " +
+                           std::to_string(waited.count() / 1000) + " s for other ranks";
+  if (parts_.report_stall) {
+    parts_.report_stall(stall);
+  } else {
+    base::log(base::LogLevel::kWarning, "stalled: " + text);
+  }
+  if (verdict == StallWatch::Verdict::kGiveUp || (stall.shutdown && !parts_.report_stall)) {
+    fail({base::Code::kTimeout, text + " (HVRUN_STALL_SHUTDOWN_TIME)", {}, 0});
+  }
 }
 
 }  // namespace hv::runtime

@@ -12,6 +12,7 @@
 
 #include "hv/types.h"
 #include "rendezvous/base/error.h"
+#include "runtime/moments.h"
 
 namespace hv::runtime {
 
@@ -40,7 +41,8 @@ class HandleState {
     done_ns_.store(now_ns, std::memory_order_release);
   }
 
-  Name* name = nullptr;  // the engine's, until done
+  Name* name = nullptr;                      // the engine's, until done
+  std::uint32_t record = ~std::uint32_t{0};  // in the flight recorder
 
  private:
   struct Free {
@@ -54,7 +56,5 @@ class HandleState {
   TensorView output_;
   std::vector<std::int64_t> rows_;
 };
-
-std::int64_t now_ns();  // steady clock
 
 }  // namespace hv::runtime

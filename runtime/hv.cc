@@ -122,6 +122,12 @@ Handle World::barrier(std::string_view name) {
 
 Communicator World::communicator() { return Communicator(impl_->communicator()); }
 
+void World::start_timeline(const std::string& path, bool mark_cycles) {
+  impl_->ask_timeline(true, path, mark_cycles);
+}
+
+void World::stop_timeline() { impl_->ask_timeline(false, {}, false); }
+
 void World::shutdown() { impl_->shutdown(); }
 
 }  // namespace hv

@@ -7,6 +7,7 @@
 #include "rendezvous/base/env.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/client.h"
+#include "rendezvous/recorder.h"
 #include "runtime/raise.h"
 #include "runtime/world.h"
 
@@ -27,6 +28,10 @@ Result<World> make_alone(const Knobs& knobs, Deadline deadline) {
     base::log(base::LogLevel::kWarning,
               "hvrun: this process was started without a launcher and is a world of size 1; "
               "for more ranks start it with: hvrun -np N <program>");
+  }
+  if (!knobs.timeline.empty() && knobs.timeline != "DYNAMIC") {
+    base::log(base::LogLevel::kWarning,
+              "there will be no timeline " + knobs.timeline + ": hvrun writes it");
   }
   WorldImpl::Parts parts;
   parts.plane = make_inproc_data_planes(1, 1, make_tuning(knobs)).front();
@@ -120,6 +125,7 @@ Result<World> WorldImpl::join(const rendezvous::Getenv& getenv, std::string iden
     met.plane.tuning = make_tuning(*knobs);
     met.store = store;
     met.knobs = *knobs;
+    met.recorder = getenv(rendezvous::kRecorderVariable);
     return make(std::move(met), deadline);
   });
   if (!world) {

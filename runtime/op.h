@@ -17,6 +17,7 @@ enum class OpKind : std::uint8_t { kAllreduce = 1, kBroadcast, kAllgather, kBarr
 std::string_view to_string(OpKind kind);
 
 class HandleState;
+struct Moments;
 
 struct Op {
   OpKind kind = OpKind::kAllreduce;
@@ -39,6 +40,7 @@ struct Batch {
   std::vector<Op> ops;  // this rank's, in the coordinator's order
   // Allgather: elements that each rank gives, per op: counts[op][rank].
   std::vector<std::vector<std::int64_t>> counts;
+  Moments* moments = nullptr;  // to be filled in, where the timeline wants it; see moments.h
 };
 
 }  // namespace hv::runtime

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <exception>
+#include <filesystem>
 #include <utility>
 
 #include "rendezvous/codec.h"
@@ -18,26 +19,25 @@ WorldImpl::WorldImpl(Parts parts)
       process_(::getpid()) {}
 
 base::Result<World> WorldImpl::make(Parts parts, base::Deadline deadline) {
-  auto backends = std::move(parts.backends);
+  EngineParts engine;
+  engine.backends = std::move(parts.backends);
+  engine.recorder = std::move(parts.recorder);
   auto world = std::make_shared<WorldImpl>(std::move(parts));
-  if (auto ok = world->start(std::move(backends), deadline); !ok) {
+  if (auto ok = world->start(std::move(engine), deadline); !ok) {
     world->ended_ = true;
     return base::fail(ok.error());
   }
   return World(std::move(world));
 }
 
-base::Result<void> WorldImpl::start(std::vector<std::unique_ptr<Backend>> backends,
-                                    base::Deadline deadline) {
+base::Result<void> WorldImpl::start(EngineParts parts, base::Deadline deadline) {
   auto links = make_negotiator_links(plane_, deadline);
   if (!links) return base::fail(links.error());
-  EngineParts parts;
   parts.plane = plane_;
   parts.negotiator = std::make_unique<Negotiator>(
       topology(), std::move(*links),
       Coordinator::Options{static_cast<std::size_t>(knobs_.fusion_bytes),
                            static_cast<std::size_t>(knobs_.cache_names)});
-  parts.backends = std::move(backends);
   if (parts.backends.empty()) {
     auto host = make_host_backend(plane_, deadline);
     if (!host) return base::fail(host.error());
@@ -50,6 +50,9 @@ base::Result<void> WorldImpl::start(std::vector<std::unique_ptr<Backend>> backen
                           self = who(topology().rank)](base::Error error) {
       if (error.origin.empty()) error.origin = self;
       if (auto to = store.lock()) to->report_fault(error);
+    };
+    parts.report_stall = [store = std::weak_ptr(store_)](const rendezvous::RankStall& stall) {
+      if (auto to = store.lock()) to->report_stall(stall);
     };
   }
   auto engine = Engine::start(std::move(parts));
@@ -95,6 +98,30 @@ WorldImpl::~WorldImpl() {
     return;
   }
   shutdown();
+}
+
+void WorldImpl::ask_timeline(bool on, const std::string& path, bool mark_cycles) {
+  std::shared_ptr<rendezvous::Store> store;
+  {
+    std::lock_guard lock(end_mutex_);
+    store = store_;
+  }
+  if (!store) {
+    raise({base::Code::kUnavailable,
+           "a timeline is written by hvrun, and this process runs without it: start the program "
+           "with hvrun -np N",
+           {},
+           0});
+  }
+  rendezvous::TimelineRequest request;
+  request.on = on;
+  request.mark_cycles = mark_cycles;
+  if (on) {
+    std::error_code none;
+    request.path = std::filesystem::absolute(path, none).string();
+  }
+  const auto deadline = base::Deadline::after(std::chrono::seconds(10));
+  if (auto done = store->ask_timeline(std::move(request), deadline); !done) raise(done.error());
 }
 
 void WorldImpl::shutdown() {

@@ -27,6 +27,7 @@ class WorldImpl {
     std::shared_ptr<rendezvous::Store> store;
     Knobs knobs;
     std::vector<std::unique_ptr<Backend>> backends;  // empty: the host backend
+    std::optional<std::string> recorder = {};        // see EngineParts
   };
   // What init() does, with the environment as an argument. `identity` tells hosts apart; tests
   // pretend with it.
@@ -40,10 +41,11 @@ class WorldImpl {
   const std::string& host() const { return hosts_[topology().rank]; }
   Handle submit(Op op);
   std::shared_ptr<CommunicatorImpl> communicator();
+  void ask_timeline(bool on, const std::string& path, bool mark_cycles);
   void shutdown();
 
  private:
-  base::Result<void> start(std::vector<std::unique_ptr<Backend>> backends, base::Deadline deadline);
+  base::Result<void> start(EngineParts parts, base::Deadline deadline);
   std::string who(int rank) const;
 
   DataPlane plane_;

@@ -60,16 +60,14 @@ Result<launcher::Plan> plan_job(launcher::JobSpec& spec) {
 }
 
 // What the ranks would refuse is refused before anything starts.
-Result<void> check_variables(const launcher::Variables& variables) {
+Result<runtime::Knobs> read_variables(const launcher::Variables& variables) {
   std::vector<std::string> names;
   for (const auto& variable : variables) names.push_back(variable.key);
   for (const auto& warning : runtime::unknown_variables(names)) say(warning);
-  auto knobs = runtime::read_knobs([&](const char* name) -> std::optional<std::string> {
+  return runtime::read_knobs([&](const char* name) -> std::optional<std::string> {
     auto found = std::ranges::find(variables, name, &rendezvous::KeyValue::key);
     return found == variables.end() ? std::nullopt : std::optional(found->value);
   });
-  if (!knobs) return base::fail(knobs.error());
-  return {};
 }
 
 Result<launcher::JobOutcome> run(launcher::JobSpec spec, launcher::Plan plan,
@@ -118,7 +116,10 @@ int main(int argc, char** argv) {
   auto environment = launcher::make_environment(launcher::read_environment(environ), spec);
   if (!environment) return give_up(environment.error());
   for (const auto& note : environment->notes) say(note);
-  if (auto checked = check_variables(environment->sent); !checked) return give_up(checked.error());
+  auto knobs = read_variables(environment->sent);
+  if (!knobs) return give_up(knobs.error());
+  if (knobs->timeline != "DYNAMIC") spec.timeline = knobs->timeline;
+  spec.timeline_mark_cycles = knobs->timeline_mark_cycles;
 
   if (spec.dry_run) {
     std::fputs(launcher::plan_json(spec, *plan, *environment).c_str(), stdout);
@@ -132,7 +133,9 @@ int main(int argc, char** argv) {
   auto outcome = run(std::move(spec), std::move(*plan), std::move(*environment));
   if (!outcome) return give_up(outcome.error());
   if (outcome->cause) {
-    std::fputs(launcher::format_cause(*outcome->cause, outcome->consequences).c_str(), stderr);
+    std::fputs(
+        launcher::format_cause(*outcome->cause, outcome->consequences, outcome->operations).c_str(),
+        stderr);
   }
   return outcome->exit_code;
 }

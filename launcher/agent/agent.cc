@@ -32,6 +32,7 @@ namespace {
 constexpr auto kDialTime = 2s;
 constexpr auto kToEndTree = 5s;
 constexpr auto kKillAgain = 20ms;
+constexpr auto kTraceTime = 100ms;  // between two looks at what has finished, for the timeline
 // More than this on the way home: ranks and their output wait.
 constexpr std::size_t kMaxQueued = 4 << 20;
 
@@ -123,6 +124,10 @@ void Agent::watch_all(Poller& poller) {
     if (may_read && !rank->done()) rank->watch(poller);
   }
   if (!end_steps_.empty()) poller.wake_at(end_steps_.front().due);
+  if (tracing_.on) {
+    if (may_read && Clock::now() >= next_trace_) send_traced(false);
+    poller.wake_at(next_trace_);
+  }
   if (!home_) return;
   if (!paused_) poller.wake_at(last_heard_ + lost_after_);
   // What has been queued since the last round goes out now, without waiting for poll.
@@ -169,6 +174,8 @@ base::Result<void> Agent::on_frame(const Frame& frame) {
   if (frame.type == ToProber::kType) return handle<ToProber>(frame);
   if (frame.type == Beat::kType) return handle<Beat>(frame);
   if (frame.type == Release::kType) return handle<Release>(frame);
+  if (frame.type == RecorderQuery::kType) return handle<RecorderQuery>(frame);
+  if (frame.type == Tracing::kType) return handle<Tracing>(frame);
   return base::fail(base::Code::kProtocol, "hvrun sent a frame of unknown type " +
                                                std::to_string(static_cast<int>(frame.type)));
 }
@@ -194,11 +201,17 @@ void Agent::on_message(const rendezvous::LaunchOrder& order) {
   gate_ = std::move(*gate);
   launched_ = true;
   done_sent_ = false;
+  recorders_.clear();
   auto environment = host_environment(order, gate_->name(), environ);
   std::vector<ProcessSpec> specs;
   for (const auto& rank : order.ranks) {
-    specs.push_back(
-        {order.program, order.argv, rank_environment(environment, rank), order.working_directory});
+    const auto& recorder = recorders_.emplace_back(rank.rank);
+    auto with_recorder = rank;
+    with_recorder.env.push_back(recorder.variable());
+    auto& spec = specs.emplace_back(ProcessSpec{order.program, order.argv,
+                                                rank_environment(environment, with_recorder),
+                                                order.working_directory});
+    spec.inherited = recorder.descriptor();
   }
   std::vector<base::Result<StartingProcess>> starting;
   for (const auto& spec : specs) starting.push_back(begin_process(spec));
@@ -219,6 +232,9 @@ void Agent::add_rank(int rank, base::Result<StartedProcess> process, std::uint32
     return send(exited);
   }
   send(rendezvous::RankStarted{rank, process->pid});
+  auto recorder = std::ranges::find(recorders_, rank, &RankRecorder::rank);
+  recorder->set_process(process->pid);
+  recorder->set_tracing(tracing_);
   ranks_.push_back(
       std::make_unique<RankProcess>(rank, std::move(*process), credit,
                                     [this](const rendezvous::Output& output) { send(output); }));
@@ -255,7 +271,36 @@ void Agent::on_message(const rendezvous::ToProber& message) {
 }
 
 void Agent::on_message(const rendezvous::Beat& beat) {
-  if (!beat.reply) send(rendezvous::Beat{beat.number, true, clock_us()});
+  if (beat.reply) return;
+  const auto clock =
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now().time_since_epoch());
+  send(rendezvous::Beat{beat.number, true, clock.count()});
+}
+
+void Agent::on_message(const rendezvous::RecorderQuery& query) {
+  rendezvous::RecorderReply reply{query.number, {}};
+  for (const auto& recorder : recorders_) reply.ranks.push_back(recorder.view());
+  send(reply);
+}
+
+void Agent::on_message(const rendezvous::Tracing& tracing) {
+  const bool stopped = tracing_.on && !tracing.on;
+  tracing_ = tracing;
+  for (auto& recorder : recorders_) recorder.set_tracing(tracing);
+  next_trace_ = Clock::now() + kTraceTime;
+  if (stopped) send_traced(true);
+}
+
+void Agent::send_traced(bool last) {
+  next_trace_ = Clock::now() + kTraceTime;
+  for (auto& recorder : recorders_) {
+    for (;;) {
+      auto traced = recorder.take_traced();
+      if (traced.records.empty()) break;
+      send(traced);
+    }
+  }
+  if (last) send(rendezvous::Traced{0, 0, true, {}});
 }
 
 void Agent::on_message(const rendezvous::Release&) { released_ = true; }
@@ -293,6 +338,7 @@ void Agent::report_ended() {
   if (launched_ && ranks_.empty() && !done_sent_) {
     done_sent_ = true;
     end_steps_.clear();
+    if (tracing_.on) send_traced(false);
     send(rendezvous::AgentDone{});
   }
   if (home_ && !paused_ && Clock::now() >= last_heard_ + lost_after_) {

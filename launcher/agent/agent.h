@@ -13,6 +13,7 @@
 #include "launcher/agent/prober_link.h"
 #include "launcher/agent/rank_gate.h"
 #include "launcher/agent/rank_process.h"
+#include "launcher/agent/rank_recorder.h"
 #include "launcher/ticket.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/frame_stream.h"
@@ -45,6 +46,8 @@ class Agent {
   void on_message(const rendezvous::ToRank& message);
   void on_message(const rendezvous::ToProber& message);
   void on_message(const rendezvous::Beat& beat);
+  void on_message(const rendezvous::RecorderQuery& query);
+  void on_message(const rendezvous::Tracing& tracing);
   void on_message(const rendezvous::Release& release);
   template <class Message>
   base::Result<void> handle(const rendezvous::Frame& frame);
@@ -53,6 +56,7 @@ class Agent {
   void on_signals();
   void reap();
   void report_ended();
+  void send_traced(bool last);
   void end_ranks(int first_signal, base::Millis grace);
   void run_end_steps();
   void lose_home(const std::string& why);
@@ -74,6 +78,9 @@ class Agent {
   std::unique_ptr<RankGate> gate_;
   std::unique_ptr<ProberLink> prober_;
   std::vector<std::unique_ptr<RankProcess>> ranks_;
+  std::vector<RankRecorder> recorders_;  // of all ranks, those that have ended too
+  rendezvous::Tracing tracing_;
+  Time next_trace_;
   bool launched_ = false;
   bool done_sent_ = false;
   bool released_ = false;

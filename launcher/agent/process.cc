@@ -47,6 +47,7 @@ struct Child {
   pid_t parent;
   rlim_t stack;           // soft limit to set, 0: leave it
   const cpu_set_t* cpus;  // may be null
+  int inherited;          // -1: none
 };
 
 [[noreturn]] void give_up(const Child& child, Step step) {
@@ -84,6 +85,7 @@ struct Child {
   if (in > 2) ::close(in);
   ::dup2(child.out, 1);
   ::dup2(child.err, 2);
+  if (child.inherited >= 0) ::fcntl(child.inherited, F_SETFD, 0);
   ::execve(child.path, child.argv, child.envp);
   give_up(child, Step::kExec);
 }
@@ -161,7 +163,8 @@ Result<StartingProcess> begin_process(const ProcessSpec& spec) {
               failure->write.get(),
               ::getpid(),
               needed_stack(spec),
-              spec.cpus.empty() ? nullptr : &cpus};
+              spec.cpus.empty() ? nullptr : &cpus,
+              spec.inherited};
   pid_t pid = ::fork();
   if (pid < 0) return fail(base::system_error("cannot make a process for " + spec.path, errno));
   if (pid == 0) become_rank(child);

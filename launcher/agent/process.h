@@ -21,6 +21,7 @@ struct ProcessSpec {
   std::string working_directory;
   bool with_input = false;
   std::vector<int> cpus = {};  // to be bound to; empty: left as it is
+  int inherited = -1;          // a descriptor that stays open in it
 };
 
 struct StartedProcess {

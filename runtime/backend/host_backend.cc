@@ -41,6 +41,7 @@ class HostBackend final : public Backend {
     work.prescale = batch.prescale;
     work.postscale = batch.postscale;
     work.root = batch.root;
+    work.moments = batch.moments;
     switch (batch.kind) {
       case OpKind::kAllreduce:
         add_allreduce(work, batch);

@@ -14,6 +14,7 @@ Task reduce_flat(Strand& strand, Stage& stage, const Running& running, Chunk chu
     return tiny ? slots.arrival(r, chunk.number).tiny : slots.data(r, chunk.number);
   };
   pack(running.work.inputs, chunk.range, input_of(slots.rank()));
+  note_packed(running);
   slots.publish_arrival(chunk.number, running.signature);
   int next = 0;
   co_await until(strand, [&] { return all_arrived(strand, stage, running, chunk, next); });
@@ -78,6 +79,7 @@ Task reduce_slices(Strand& strand, Stage& stage, const Running& running, Chunk c
   } else {
     pack(work.inputs, chunk.range, own_slot);
   }
+  note_packed(running);
   slots.publish_arrival(chunk.number, running.signature);
 
   std::byte* reduced = own_slot;
@@ -96,6 +98,7 @@ Task reduce_slices(Strand& strand, Stage& stage, const Running& running, Chunk c
     const Range slice = slice_of(chunk.range, owner, owners);
     if (slice.empty()) break;
     co_await until(strand, [&] { return slots.reduced(owner, chunk.number); });
+    if (owner == 0) note_reduced(running);
     const std::byte* from = slots.data(owner, chunk.number) + (slice.begin - chunk.range.begin);
     if (owner == me) from = reduced;
     if (owner == me && slots.size() == 1 && reduced != from) continue;

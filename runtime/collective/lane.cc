@@ -114,7 +114,13 @@ bool Lane::start_chunks() {
 
 void Lane::launch(Flight& flight, Collective& collective) {
   const std::size_t bytes = collective.work.bytes;
-  if (collective.started == 0) collective.first_chunk = next_chunk_;
+  if (collective.started == 0) {
+    collective.first_chunk = next_chunk_;
+    if (Moments* moments = collective.work.moments) {
+      moments->started_ns = now_ns();
+      moments->algorithm = name_of(collective.plan, stage_.sizes);
+    }
+  }
   const std::size_t end = collective.in_place
                               ? bytes
                               : std::min(bytes, collective.started + collective.plan.chunk_bytes);

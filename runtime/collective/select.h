@@ -40,7 +40,7 @@ struct Tuning {
   std::size_t slot_bytes = 1u << 20;  // of a shared slot: the largest chunk
   int slots = 4;                      // chunks in flight
   bool deterministic = true;
-  bool one_owner = false;  // between hosts, one rank of each host moves everything
+  bool one_owner = false;               // between hosts, one rank of each host moves everything
   std::optional<LocalAlgorithm> local;  // where they apply, instead of the table's choice
   std::optional<CrossAlgorithm> cross;
 };

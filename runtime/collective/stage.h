@@ -58,6 +58,13 @@ struct Running {
   std::uint64_t first_chunk = 0;
 };
 
+inline void note_packed(const Running& running) {
+  if (running.work.moments != nullptr) running.work.moments->packed();
+}
+inline void note_reduced(const Running& running) {
+  if (running.work.moments != nullptr) running.work.moments->reduced();
+}
+
 // Slice `index` of `slices` of a range: whole cache lines, the last ones may be shorter or empty.
 inline Range slice_of(Range range, int index, int slices) {
   constexpr std::size_t kLine = 64;

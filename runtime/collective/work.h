@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/collective/reduce.h"
+#include "runtime/moments.h"
 #include "runtime/op.h"
 #include "runtime/transport/local_group.h"
 
@@ -50,6 +51,7 @@ struct Work {
   std::size_t offset = 0;
   std::vector<Stretch> inputs, outputs;  // ascending
   std::vector<Block> blocks;             // allgather: all ranks', ascending, without empty ones
+  Moments* moments = nullptr;            // to be filled in; null: nobody wants them
 
   void clear() {
     inputs.clear();
@@ -60,6 +62,7 @@ struct Work {
     place = 0;
     shared = {};
     offset = 0;
+    moments = nullptr;
   }
 };
 

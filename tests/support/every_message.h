@@ -23,7 +23,9 @@ using EveryMessage = std::tuple<
     rendezvous::CheckHost, rendezvous::HostChecked, rendezvous::ProbeHost, rendezvous::HostProbed,
     rendezvous::TellClock, rendezvous::ClockTold, rendezvous::ReachPeers, rendezvous::PeersReached,
     rendezvous::MeasurePeer, rendezvous::PeerMeasured, rendezvous::MeasureIb,
-    rendezvous::IbMeasured, rendezvous::ProberFault>;
+    rendezvous::IbMeasured, rendezvous::ProberFault, rendezvous::RecorderReply, rendezvous::Traced,
+    rendezvous::RecorderQuery, rendezvous::Tracing, rendezvous::RankStall,
+    rendezvous::TimelineRequest>;
 
 // A visitor like codec::Decoder that makes the values up. No value encodes to zeros only.
 class Filler {

@@ -126,6 +126,14 @@ class HV_API World {
   // Collective: every rank calls it, in the same order relative to other communicator() calls.
   Communicator communicator();
 
+  // Has hvrun write a trace of all operations of all ranks, from now on, into one file that
+  // Perfetto and chrome://tracing open; stop_timeline() returns when it is complete. Rank 0's calls
+  // count, those of other ranks do nothing. A relative path is seen from this process; the file is
+  // made where hvrun runs. mark_cycles: also mark each round of decisions. kUnavailable without
+  // hvrun, kInvalidArgument while another file is being written, kSystem if it cannot be.
+  void start_timeline(const std::string& path, bool mark_cycles = false);
+  void stop_timeline();
+
   // Ends the world: waits for what is pending on this rank, says goodbye. Idempotent. Also run when
   // the last copy of a World goes.
   void shutdown();

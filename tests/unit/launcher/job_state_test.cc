@@ -297,6 +297,20 @@ TEST_F(JobStateTest, AgentsThatDoNotGoAreStopped) {
   EXPECT_EQ(state_.exit_code(), 0);
 }
 
+TEST_F(JobStateTest, AStallEndsTheJobForAllRanksAlike) {
+  start();
+  const base::Error why{
+      base::Code::kTimeout, "ended after a stall of 9 s: rank 3 is missing", {}, 0};
+  EXPECT_THAT(on({.kind = EventKind::kStalled, .error = why}),
+              ElementsAre(Do::kFailEpoch, Do::kEndRanks));
+  EXPECT_EQ(actions_[0].rank, -1);
+  EXPECT_EQ(actions_[0].error.text, why.text);
+  EXPECT_EQ(state_.exit_code(), kExitStalled);
+  EXPECT_EQ(state_.cause()->text, why.text);
+  exits(0, 1);
+  EXPECT_EQ(state_.exit_code(), kExitStalled) << "the first cause stays";
+}
+
 TEST_F(JobStateTest, RanksThatCannotBeStarted) {
   start();
   rendezvous::RankExited exited;

@@ -310,5 +310,33 @@ TEST_F(StoreStateTest, ANewEpochStartsEmpty) {
   EXPECT_FALSE(hello(client(0), 0, kEpoch).sends.empty());
 }
 
+TEST_F(StoreStateTest, AStallIsTheOwnersToSettle) {
+  start(2);
+  auto effects = give(2, RankStall{kEpoch, "allreduce 'g'", 5000, 1000, false});
+  EXPECT_TRUE(effects.sends.empty());
+  ASSERT_EQ(effects.events.size(), 1u);
+  const auto& stalled = std::get<StoreState::Stalled>(effects.events[0]);
+  EXPECT_EQ(stalled.rank, 1);
+  EXPECT_EQ(stalled.stall.operation, "allreduce 'g'");
+  EXPECT_TRUE(give(2, RankStall{kEpoch - 1, "old", 5000, 1000, true}).events.empty());
+  EXPECT_TRUE(give(99, RankStall{kEpoch, "a stranger's", 5000, 1000, true}).events.empty());
+}
+
+TEST_F(StoreStateTest, ATimelineIsAskedOfTheOwnerWhoAnswers) {
+  start(2);
+  auto effects = give(1, TimelineRequest{7, kEpoch, true, "/t.json", false});
+  EXPECT_TRUE(effects.sends.empty());
+  ASSERT_EQ(effects.events.size(), 1u);
+  const auto& asked = std::get<StoreState::TimelineAsked>(effects.events[0]);
+  EXPECT_EQ(asked.rank, 0);
+  EXPECT_EQ(asked.request.path, "/t.json");
+  auto answer = StoreState::answer(asked.client, asked.request.id, {});
+  EXPECT_EQ(answer.to, 1u);
+  EXPECT_EQ(decode<StoreReply>(answer.frame.body)->id, 7u);
+  state_.fail_epoch(-1, {Code::kPeerLost, "gone"});
+  auto reply = only<StoreReply>(give(1, TimelineRequest{8, kEpoch, false, "", false}), 1);
+  EXPECT_EQ(from_wire(reply.error).code, Code::kPeerLost);
+}
+
 }  // namespace
 }  // namespace hv::rendezvous
