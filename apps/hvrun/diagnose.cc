@@ -76,7 +76,11 @@ base::Result<int> preflight(const CommandLine& line, const launcher::Plan& plan)
   auto probed = probe(line, plan, ProbeDepth::quick());
   if (!probed) return base::fail(probed.error());
   if (probed->interrupted_by != 0) return 128 + probed->interrupted_by;
-  auto report = judge_probe(probed->facts, line.wish);
+  // A glance shows large differences only; no job is to be lost to a passing load.
+  auto wish = line.wish;
+  wish.fail_below = 0.25;
+  wish.warn_below = 0.5;
+  auto report = judge_probe(probed->facts, wish);
   std::fputs(to_text(probed->facts, report, true).c_str(), stderr);
   return exit_code(report);
 }

@@ -21,9 +21,8 @@ namespace {
 
 using base::Clock;
 
-// More than the caches of common servers hold, shared out among the threads.
-constexpr std::size_t kAllBuffers = std::size_t{256} << 20;
-constexpr std::size_t kSmallestBuffer = std::size_t{8} << 20;
+// Of each thread, twice: more than its share of the caches of common servers.
+constexpr std::size_t kBuffer = std::size_t{16} << 20;
 constexpr int kMaxThreads = 32;  // as many as saturate the memory of any machine we know
 
 std::int64_t soft_limit(__rlimit_resource which) {
@@ -40,18 +39,17 @@ std::uint64_t total_memory(const CgroupLimits& limits) {
 }
 
 // Bytes a second of this thread's best stretch; what is copied is read once and written once.
-double copy_speed(std::size_t size, Clock::time_point until) {
+double copy_speed(Clock::time_point until) {
   constexpr std::size_t kStretch = std::size_t{4} << 20;
-  std::vector<char> from(size, 1), to(size, 2);
+  std::vector<char> from(kBuffer, 1), to(kBuffer, 2);
   double best = 0;
-  for (std::size_t at = 0; best == 0 || Clock::now() < until; at = (at + kStretch) % size) {
+  for (std::size_t at = 0; best == 0 || Clock::now() < until; at = (at + kStretch) % kBuffer) {
     auto begin = Clock::now();
-    std::memcpy(to.data() + at, from.data() + at, std::min(kStretch, size - at));
+    std::memcpy(to.data() + at, from.data() + at, kStretch);
     std::chrono::duration<double> took = Clock::now() - begin;
     // Somebody has to look at what was copied, or it need not be.
     asm volatile("" : : "r"(to.data()) : "memory");
-    auto bytes = 2 * static_cast<double>(std::min(kStretch, size - at));
-    best = std::max(best, bytes / std::max(took.count(), 1e-9));
+    best = std::max(best, 2.0 * kStretch / std::max(took.count(), 1e-9));
   }
   return best;
 }
@@ -60,13 +58,12 @@ double copy_speed(std::size_t size, Clock::time_point until) {
 
 double memory_bandwidth(int threads, base::Millis time) {
   auto count = static_cast<std::size_t>(std::clamp(threads, 1, kMaxThreads));
-  auto size = std::max(kAllBuffers / 2 / count, kSmallestBuffer);
   std::vector<double> speeds(count);
   auto until = Clock::now() + time;
   {
     std::vector<std::jthread> running;
     for (auto& speed : speeds) {
-      running.emplace_back([&speed, size, until] { speed = copy_speed(size, until); });
+      running.emplace_back([&speed, until] { speed = copy_speed(until); });
     }
   }
   return std::accumulate(speeds.begin(), speeds.end(), 0.0) / 1e9;

@@ -31,30 +31,30 @@ constexpr std::size_t kStreams = 4;  // one does not fill a fast link
 constexpr auto kConnectTime = 5s;
 constexpr auto kWorkTime = 30s;
 constexpr int kPings = 40;
-// After a worse address has answered, a better one has this long.
-constexpr auto kForABetterOne = 300ms;
+// An address that does not answer has this long before the next one is tried beside it.
+constexpr auto kBeforeTheNext = 300ms;
 
-// A peer that is being tried at all of its addresses.
+// A peer that is being tried at its addresses, best first.
 class Calling {
  public:
-  Calling(const rendezvous::ProbePeer& peer, const rendezvous::Secret& secret) : peer_(peer) {
+  Calling(const rendezvous::ProbePeer& peer, const rendezvous::Secret& secret)
+      : peer_(peer), secret_(secret) {
     attempts_.reserve(peer.endpoints.size());
-    for (const auto& endpoint : peer.endpoints) {
-      attempts_.emplace_back(to_string(endpoint), rendezvous::to_socket_address(endpoint), secret,
-                             Purpose::kData);
-    }
   }
 
   std::vector<Attempt>& attempts() { return attempts_; }
 
+  // Tries the next address when it is time to. True: nothing more can happen.
   bool settled(Clock::time_point now) {
-    bool under_way = false;
-    for (auto& attempt : attempts_) {
-      if (attempt.proven() && answered_at_ == Clock::time_point::max()) answered_at_ = now;
-      if (attempt.proven() && !under_way) return true;
-      under_way |= attempt.under_way();
-    }
-    return !under_way || (answered_at_ < now && now - answered_at_ > kForABetterOne);
+    if (std::ranges::any_of(attempts_, &Attempt::proven)) return true;
+    bool under_way = std::ranges::any_of(attempts_, &Attempt::under_way);
+    if (attempts_.size() == peer_.endpoints.size()) return !under_way;
+    if (under_way && now < next_at_) return false;
+    const auto& endpoint = peer_.endpoints[attempts_.size()];
+    attempts_.emplace_back(to_string(endpoint), rendezvous::to_socket_address(endpoint), secret_,
+                           Purpose::kData);
+    next_at_ = now + kBeforeTheNext;
+    return false;
   }
 
   rendezvous::ReachedPeer outcome(Millis limit) {
@@ -94,8 +94,9 @@ class Calling {
   }
 
   const rendezvous::ProbePeer& peer_;
-  std::vector<Attempt> attempts_;  // in order of preference
-  Clock::time_point answered_at_ = Clock::time_point::max();
+  const rendezvous::Secret& secret_;
+  std::vector<Attempt> attempts_;  // of the first ones of the peer's addresses
+  Clock::time_point next_at_;
 };
 
 void poll_once(std::vector<Calling>& callings, Deadline deadline) {
@@ -108,7 +109,7 @@ void poll_once(std::vector<Calling>& callings, Deadline deadline) {
       polled.push_back({attempt.fd(), attempt.events(), 0});
     }
   }
-  constexpr int kTick = 20;  // for who waits for a better address
+  constexpr int kTick = 20;  // for who waits to try the next address
   ::poll(polled.data(), polled.size(), std::min(deadline.poll_ms(), kTick));
   for (std::size_t i = 0; i < polled.size(); ++i) {
     if (polled[i].revents != 0) under_way[i]->on_event();
@@ -194,8 +195,8 @@ rendezvous::PeersReached reach_peers(const rendezvous::ReachPeers& order,
   std::vector<Calling> callings;
   callings.reserve(order.peers.size());
   for (const auto& peer : order.peers) callings.emplace_back(peer, secret);
-  auto settled = [](Calling& calling) { return calling.settled(Clock::now()); };
-  while (!deadline.passed() && !std::ranges::all_of(callings, settled)) {
+  auto open = [](Calling& calling) { return !calling.settled(Clock::now()); };
+  while (!deadline.passed() && std::ranges::count_if(callings, open) > 0) {
     poll_once(callings, deadline);
   }
   rendezvous::PeersReached reached;

@@ -7,7 +7,7 @@
 
 namespace hv::launcher::diagnose {
 
-// Connects to every address of every peer at once.
+// Connects to all peers at once, to each by the best of its addresses that answers.
 rendezvous::PeersReached reach_peers(const rendezvous::ReachPeers& order,
                                      const rendezvous::Secret& secret);
 

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kLookTime = 20s;
+constexpr auto kLookTime = 30s;
 constexpr auto kClockTime = 5s;
 constexpr int kClockRounds = 3;
 constexpr auto kMeasureTime = 30s;

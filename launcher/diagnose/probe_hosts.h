@@ -10,11 +10,11 @@ namespace hv::launcher::diagnose {
 
 struct ProbeDepth {
   base::Millis memory{300};  // 0: not measured
-  base::Millis reach{3000};  // for a connection
+  base::Millis reach{8000};  // for connections, where some are not answered
   base::Millis flow{400};    // of each direction of a pair
   bool ib = true;
   static ProbeDepth quick() {
-    return {base::Millis(0), base::Millis(1000), base::Millis(100), false};
+    return {base::Millis(0), base::Millis(3000), base::Millis(100), false};
   }
 };
 

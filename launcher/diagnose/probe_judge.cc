@@ -12,9 +12,8 @@ namespace hv::launcher::diagnose {
 
 namespace {
 
-// Of what the middle one of the hosts shows.
-constexpr double kFailBelow = 0.5, kWarnBelow = 0.7;
-constexpr double kMemoryWarnBelow = 0.6;
+// Of what the middle one of the hosts shows, or the link has.
+constexpr double kCoresBelow = 0.5, kMemoryBelow = 0.6, kLinkBelow = 0.5;
 // A round trip is odd if it takes several times that of the others and is also long in itself.
 constexpr double kLatencyTimes = 4, kLatencyAboveUs = 500;
 constexpr double kClockWarnMs = 100;
@@ -176,9 +175,9 @@ class Judge {
       figure.verdict = verdict;
       figure.remedy = look;
     };
-    if (common && *best < *common * kWarnBelow) {
-      mark(*best < *common * kFailBelow ? Verdict::kFail : Verdict::kWarn);
-    } else if (*best < link_mbit(i) * kFailBelow) {
+    if (common && *best < *common * wish_.warn_below) {
+      mark(*best < *common * wish_.fail_below ? Verdict::kFail : Verdict::kWarn);
+    } else if (*best < link_mbit(i) * kLinkBelow) {
       figure.expected = speed_text(link_mbit(i)) + ", which the link has";
       mark(Verdict::kWarn);
     }
@@ -207,7 +206,7 @@ class Judge {
   Figure cores(std::size_t i) const {
     double count = host(i).probed.cores;
     Figure figure{"cores", printed("%.3g", count), count, {}, Verdict::kPass, {}};
-    if (usual_.cores && count < *usual_.cores * kFailBelow) {
+    if (usual_.cores && count < *usual_.cores * kCoresBelow) {
       figure.expected = printed("%.3g", *usual_.cores) + ", as the others";
       figure.verdict = Verdict::kWarn;
       figure.remedy =
@@ -223,7 +222,7 @@ class Judge {
     figure.value = printed("%.1f GB/s", speed);
     figure.number = speed;
     if (usual_.memory_gbyte_s && usual_.own_machines &&
-        speed < *usual_.memory_gbyte_s * kMemoryWarnBelow) {
+        speed < *usual_.memory_gbyte_s * kMemoryBelow) {
       figure.expected = printed("%.1f GB/s", *usual_.memory_gbyte_s) + ", as the others";
       figure.verdict = Verdict::kWarn;
       figure.remedy =

@@ -51,6 +51,8 @@ enum class Fabric : std::uint8_t { kAny, kIb, kTcp };
 struct ProbeWish {
   Fabric expect = Fabric::kAny;
   double min_mbit = 0;  // 0: compared with the other hosts only
+  // Bandwidth, as shares of that of the host in the middle.
+  double fail_below = 0.5, warn_below = 0.7;
 };
 
 struct Figure {

@@ -159,6 +159,17 @@ TEST_F(ProbeJudge, ASlowLinkIsNamedAndItsPartnersAreNot) {
                 "  h1: fail: bandwidth out 20 Mbit/s; expected: 200 Mbit/s, as the others\n"));
 }
 
+TEST_F(ProbeJudge, AQuickLookForgivesMore) {
+  four();
+  facts_.pairs[1].measured = facts_.pairs[3].measured = {100, 80, 80};
+  EXPECT_EQ(judge().verdict, Verdict::kFail);
+  wish_.warn_below = 0.5;
+  wish_.fail_below = 0.25;
+  EXPECT_EQ(judge().verdict, Verdict::kWarn);
+  wish_.warn_below = 0.3;
+  EXPECT_EQ(judge().verdict, Verdict::kPass);
+}
+
 TEST_F(ProbeJudge, OneDirectionOnly) {
   four();
   facts_.pairs[1].measured.out_mbit = 20;  // 1 → 2
