@@ -13,7 +13,7 @@ namespace hv::launcher::diagnose {
 namespace {
 
 // Of what the middle one of the hosts shows, or the link has.
-constexpr double kCoresBelow = 0.5, kMemoryBelow = 0.6, kLinkBelow = 0.5;
+constexpr double kCoresBelow = 0.5, kMemoryBelow = 0.6, kLinkBelow = 0.5, kIbBelow = 0.6;
 // A round trip is odd if it takes several times that of the others and is also long in itself.
 constexpr double kLatencyTimes = 4, kLatencyAboveUs = 500;
 constexpr double kClockWarnMs = 100;
@@ -34,6 +34,7 @@ std::string time_text(double us) {
   return us >= 1000 ? printed("%.1f ms", us / 1000) : printed("%.0f us", us);
 }
 
+// Each host against what is usual, figure by figure.
 class Judge {
  public:
   Judge(const ProbeFacts& facts, const ProbeWish& wish)
@@ -91,18 +92,13 @@ class Judge {
     return count;
   }
 
-  bool to_blame(std::size_t i, std::size_t other) const {
-    return failures_of(i) >= failures_of(other);
-  }
-
   Figure reach(std::size_t i) const {
     std::size_t tried = 0, missing = 0;
     std::string first;
     for (std::size_t j = 0; j < facts_.hosts.size(); ++j) {
       if (j == i || !(facts_.reached[i][j] || facts_.reached[j][i])) continue;
       ++tried;
-      if (!failed(i, j) && !failed(j, i)) continue;
-      if (!to_blame(i, j)) continue;
+      if ((!failed(i, j) && !failed(j, i)) || failures_of(i) < failures_of(j)) continue;
       ++missing;
       if (!first.empty()) continue;
       first = failed(i, j)
@@ -314,18 +310,35 @@ class Judge {
     return figure;
   }
 
+  // Of the port that is measured: the first one that is advised.
+  double ib_gbit(std::size_t i) const {
+    auto ports = advice(i).ports;
+    for (const auto& device : host(i).hello.cards) {
+      for (const auto& port : device.ports) {
+        if (!ports.empty() && port.name() == ports.front()) return port.gbit;
+      }
+    }
+    return 0;
+  }
+
   Figure ib_bandwidth(std::size_t i) const {
     Figure figure{"InfiniBand bandwidth", "not measured", {}, {}, Verdict::kPass, {}};
-    for (const auto& pair : facts_.ib) {
-      if (pair.from != i && pair.to != i) continue;
-      if (!pair.failure.empty()) {
-        figure.value = "failed";
-        figure.verdict = wish_.expect == Fabric::kIb ? Verdict::kFail : Verdict::kWarn;
-        figure.remedy = pair.failure;
-      } else {
-        figure.value = printed("%.1f Gbit/s", pair.gbit);
-        figure.number = pair.gbit;
-      }
+    auto pair = std::ranges::find_if(
+        facts_.ib, [&](const ProbedIb& one) { return one.from == i || one.to == i; });
+    if (pair == facts_.ib.end()) return figure;
+    if (!pair->failure.empty()) {
+      figure.value = "failed";
+      figure.verdict = wish_.expect == Fabric::kIb ? Verdict::kFail : Verdict::kWarn;
+      figure.remedy = pair->failure;
+      return figure;
+    }
+    figure.value = printed("%.1f Gbit/s", pair->gbit);
+    figure.number = pair->gbit;
+    double both_ways = 2 * std::min(ib_gbit(pair->from), ib_gbit(pair->to));
+    figure.expected = printed("%.0f Gbit/s, both ways together", both_ways);
+    if (pair->gbit < both_ways * kIbBelow) {
+      figure.verdict = Verdict::kWarn;
+      figure.remedy = "the card's PCIe link, its cable, or congestion: ibstat; lspci -vv (LnkSta)";
     }
     return figure;
   }

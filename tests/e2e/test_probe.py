@@ -108,14 +108,14 @@ class Probe(LabTest):
         self.write(os.path.join(programs, "ib_write_bw"),
                    "#!/bin/sh\necho \"$@\" >> $0.$(hostname)\n"
                    "echo ' #bytes #iterations BW peak[Gb/sec] BW average[Gb/sec] MsgRate[Mpps]'\n"
-                   "echo ' 65536 1000 0.00 97.6 0.37'\n", 0o755)
+                   "echo ' 65536 1000 0.00 187.6 0.37'\n", 0o755)
         for host, index in (("h1", 3), ("h2", 5), ("h3", 3)):
             self.add_roce_card(host, index)
             self.hide(host, "/usr/local/bin", programs)
         report = self.probe("--expect", "ib", hosts="h1,h2")
         for host, index in (("h1", 3), ("h2", 5)):
             self.assertEqual(self.figure(report, host, "InfiniBand and RoCE")["value"], "mlx5_0:1")
-            self.assertEqual(self.figure(report, host, "InfiniBand bandwidth")["number"], 97.6)
+            self.assertEqual(self.figure(report, host, "InfiniBand bandwidth")["number"], 187.6)
             with open(os.path.join(programs, f"ib_write_bw.{host}")) as calls:
                 self.assertIn(f"-d mlx5_0 -i 1 -p 18515 -b -D 2 --report_gbits -x {index}", calls.read())
         report = self.probe(hosts="h1,h3,h4")  # h4 has none

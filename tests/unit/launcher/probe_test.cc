@@ -318,15 +318,19 @@ TEST_F(ProbeJudge, CardsNeedLockedMemory) {
 TEST_F(ProbeJudge, JsonForTools) {
   four();
   facts_.pairs[1].measured = facts_.pairs[3].measured = {100, 20, 20};
-  facts_.ib = {{0, 1, 190, {}}};
+  for (auto& host : facts_.hosts) host.hello.cards = {card()};
+  facts_.ib = {{0, 1, 390, {}}, {2, 3, 190, {}}};
   auto report = judge();
   auto json = nlohmann::json::parse(to_json(facts_, report));
   EXPECT_EQ(json["verdict"], "fail");
-  EXPECT_EQ(json["outliers"], nlohmann::json({"h1"}));
+  EXPECT_EQ(json["outliers"], nlohmann::json({"h1", "h2", "h3"}));
   EXPECT_EQ(json["hosts"][0]["host"], "h1");
   EXPECT_EQ(json["pairs"].size(), 4u);
-  EXPECT_EQ(figure(report, "h0", "InfiniBand bandwidth").value, "190.0 Gbit/s");
-  EXPECT_EQ(figure(report, "h2", "InfiniBand bandwidth").value, "not measured");
+  EXPECT_EQ(figure(report, "h0", "InfiniBand bandwidth").value, "390.0 Gbit/s");
+  EXPECT_EQ(figure(report, "h0", "InfiniBand bandwidth").verdict, Verdict::kPass);
+  const auto& half = figure(report, "h3", "InfiniBand bandwidth");
+  EXPECT_EQ(half.verdict, Verdict::kWarn);
+  EXPECT_EQ(half.expected, "400 Gbit/s, both ways together");
 }
 
 TEST_F(ProbeJudge, Matrix) {
