@@ -34,6 +34,20 @@ void check(OpKind kind, const TensorView& tensor) {
     refuse(kind, "the tensor is on a GPU; this communicator is for host memory");
 }
 
+std::int64_t sum_of(const GatherCounts& counts) {
+  return std::accumulate(counts.elements.begin(), counts.elements.end(), std::int64_t{0});
+}
+
+void check_counts(OpKind kind, const GatherCounts& counts, int ranks) {
+  if (counts.elements.size() != static_cast<std::size_t>(ranks)) {
+    refuse(kind, "counts names " + std::to_string(counts.elements.size()) + " ranks of " +
+                     std::to_string(ranks));
+  }
+  for (std::int64_t count : counts.elements) {
+    if (count < 0) refuse(kind, "a count is negative");
+  }
+}
+
 void lend(std::vector<Stretch>& stretches, Range range, void* data) {
   if (!range.empty()) stretches.push_back({range, static_cast<std::byte*>(data)});
 }
@@ -77,6 +91,35 @@ void CommunicatorImpl::drive(const bool& done) {
   }
 }
 
+void CommunicatorImpl::check_alltoall(const TensorView& in, const GatherCounts& send,
+                                      const TensorView& out, const GatherCounts& receive) const {
+  constexpr OpKind kKind = OpKind::kAlltoall;
+  check(kKind, in);
+  check(kKind, out);
+  check_counts(kKind, send, size());
+  check_counts(kKind, receive, size());
+  if (in.dtype != out.dtype || in.count() != sum_of(send) || out.count() != sum_of(receive)) {
+    refuse(kKind, "input or output do not have the type and size that the counts say");
+  }
+}
+
+// `counts`: elements from each rank to each, [from * size + to].
+void CommunicatorImpl::alltoall(const TensorView& in, const TensorView& out,
+                                const std::vector<std::int64_t>& counts) {
+  std::vector<std::size_t> blocks;
+  for (std::int64_t count : counts) {
+    blocks.push_back(static_cast<std::size_t>(count) * size_of(in.dtype));
+  }
+  const std::size_t longest = longest_of(blocks, static_cast<std::size_t>(size()));
+  if (longest == 0) return;
+  Work work = take_work();
+  work.kind = OpKind::kAlltoall;
+  work.dtype = in.dtype;
+  fill_alltoall(work, topology(), piece_width_for(work.kind, longest), blocks,
+                static_cast<std::byte*>(in.data), static_cast<std::byte*>(out.data));
+  value_or_raise(run(std::move(work)));
+}
+
 base::Result<std::shared_ptr<std::byte>> CommunicatorImpl::allocate(std::size_t bytes) {
   const std::uint64_t number = allocations_.empty() ? 1 : allocations_.back().number + 1;
   const std::string key = "alloc/" + std::to_string(id_) + "/" + std::to_string(number);
@@ -107,7 +150,7 @@ base::Result<std::shared_ptr<CommunicatorImpl>> make_communicator(DataPlane plan
                                                                   Pump& pump,
                                                                   base::Deadline deadline) {
   const auto wake = plane.transport ? Slots::Wake::kDoorbell : Slots::Wake::kFutex;
-  auto lane = Lane::open(plane, id + 1, wake, true, deadline);  // lane 0 is the backend's
+  auto lane = Lane::open(plane, {id + 1, wake, true}, deadline);  // lane 0 is the backend's
   if (!lane) return base::fail(lane.error());
   return std::make_shared<CommunicatorImpl>(std::move(plane), id, pump, std::move(*lane));
 }
@@ -115,10 +158,12 @@ base::Result<std::shared_ptr<CommunicatorImpl>> make_communicator(DataPlane plan
 }  // namespace runtime
 
 using runtime::check;
+using runtime::check_counts;
 using runtime::lend;
 using runtime::OpKind;
 using runtime::raise;
 using runtime::refuse;
+using runtime::sum_of;
 using runtime::value_or_raise;
 using runtime::Work;
 
@@ -166,13 +211,9 @@ void Communicator::allgather(const TensorView& in, const TensorView& out,
                              const GatherCounts& counts) {
   check(OpKind::kAllgather, in);
   check(OpKind::kAllgather, out);
+  check_counts(OpKind::kAllgather, counts, size());
   const auto& elements = counts.elements;
-  if (elements.size() != static_cast<std::size_t>(size())) {
-    refuse(OpKind::kAllgather, "counts names " + std::to_string(elements.size()) + " ranks of " +
-                                   std::to_string(size()));
-  }
-  if (in.dtype != out.dtype || in.count() != elements[rank()] ||
-      out.count() != std::accumulate(elements.begin(), elements.end(), std::int64_t{0})) {
+  if (in.dtype != out.dtype || in.count() != elements[rank()] || out.count() != sum_of(counts)) {
     refuse(OpKind::kAllgather, "input or output do not have the type and size that counts says");
   }
   Work work = impl_->take_work();
@@ -187,6 +228,61 @@ void Communicator::allgather(const TensorView& in, const TensorView& out,
   if (work.bytes == 0) return;
   lend(work.outputs, {0, work.bytes}, out.data);
   value_or_raise(impl_->run(std::move(work)));
+}
+
+void Communicator::reducescatter(const TensorView& in, const TensorView& out,
+                                 const GatherCounts& counts, ReduceOp op) {
+  constexpr OpKind kKind = OpKind::kReducescatter;
+  check(kKind, in);
+  check(kKind, out);
+  check_counts(kKind, counts, size());
+  if (in.dtype != out.dtype || in.count() != sum_of(counts) ||
+      out.count() != counts.elements[rank()]) {
+    refuse(kKind, "input or output do not have the type and size that counts says");
+  }
+  if (auto fine = runtime::check_reduction(in.dtype, op); !fine) raise(fine.error());
+  if (op == ReduceOp::kAdasum) refuse(kKind, "adasum can not be scattered");
+  if (in.count() == 0) return;
+  Work work = impl_->take_work();
+  work.kind = kKind;
+  work.dtype = in.dtype;
+  work.reduce = op;
+  std::vector<std::size_t> blocks;
+  for (std::int64_t count : counts.elements) {
+    blocks.push_back(static_cast<std::size_t>(count) * size_of(in.dtype));
+  }
+  runtime::add_reducescatter(work, impl_->topology(), impl_->piece_width_for(kKind, in.bytes()),
+                             blocks, static_cast<std::byte*>(in.data),
+                             static_cast<std::byte*>(out.data));
+  value_or_raise(impl_->run(std::move(work)));
+}
+
+void Communicator::alltoall(const TensorView& in, const TensorView& out) {
+  if (in.count() % size() != 0) {
+    refuse(OpKind::kAlltoall, std::to_string(in.count()) + " elements for " +
+                                  std::to_string(size()) + " ranks; pass the counts");
+  }
+  const GatherCounts even{std::vector<std::int64_t>(size(), in.count() / size())};
+  impl_->check_alltoall(in, even, out, even);
+  impl_->alltoall(in, out, std::vector<std::int64_t>(size() * size(), in.count() / size()));
+}
+
+// What the others send to each other decides how many chunks there are, so all must know all
+// counts.
+void Communicator::alltoall(const TensorView& in, const GatherCounts& send, const TensorView& out,
+                            const GatherCounts& receive) {
+  impl_->check_alltoall(in, send, out, receive);
+  auto mine = send.elements;
+  std::vector<std::int64_t> all(mine.size() * mine.size());
+  allgather(view(mine), view(all), {std::vector<std::int64_t>(mine.size(), size())});
+  for (int from = 0; from < size(); ++from) {
+    const std::int64_t theirs = all[from * size() + rank()];
+    if (theirs == receive.elements[from]) continue;
+    refuse(OpKind::kAlltoall, "rank " + std::to_string(from) + " sends " + std::to_string(theirs) +
+                                  " elements, and this one expects " +
+                                  std::to_string(receive.elements[from]));
+  }
+  impl_->alltoall(in, out, all);
 }
 
 void Communicator::barrier() {

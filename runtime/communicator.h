@@ -15,6 +15,7 @@
 #include "hv/hv.h"
 #include "runtime/backend/host_backend.h"
 #include "runtime/collective/lane.h"
+#include "runtime/collective/pieces.h"
 
 namespace hv::runtime {
 
@@ -30,7 +31,15 @@ class CommunicatorImpl {
   int size() const { return plane_.topology.size; }
   std::string algorithm() const { return lane_->algorithm(); }
   Work take_work() { return lane_->take_work(); }
+  const Topology& topology() const { return plane_.topology; }
+  std::size_t piece_width_for(OpKind kind, std::size_t bytes) const {
+    return piece_width(lane_->plan_for(kind, bytes), size());
+  }
   base::Result<void> run(Work work);
+  void check_alltoall(const TensorView& in, const GatherCounts& send, const TensorView& out,
+                      const GatherCounts& receive) const;
+  void alltoall(const TensorView& in, const TensorView& out,
+                const std::vector<std::int64_t>& counts);
   // Looks up whether the tensor lies in memory that allocate() gave.
   void find_place(Work& work, const void* data) const;
   // This rank's part of memory that the ranks of the host share.

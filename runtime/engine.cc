@@ -16,9 +16,6 @@ namespace {
 using base::Deadline;
 using base::Millis;
 
-// Batches under way before rank 0 decides again: enough that one is packed while another moves,
-// few enough that what is announced meanwhile runs together.
-constexpr std::size_t kFlights = 2;
 constexpr int kWaiterYields = 64;
 constexpr int kThreadYields = 32;
 constexpr Millis kGoodbye{2000};
@@ -183,7 +180,7 @@ void Engine::sleep(Deadline deadline, Driver driver) {
 bool Engine::round() {
   bool moved = take_queue();
   if (failed_) return settle_failure() || moved;
-  auto progressed = parts_.negotiator->progress(flights_.size() < kFlights);
+  auto progressed = parts_.negotiator->progress(busy_sets());
   if (progressed) {
     moved = moved || *progressed;
   } else {
@@ -199,7 +196,7 @@ bool Engine::round() {
     recorder_.decided(now_ns());
   }
   if (!parts_.negotiator->left().empty()) moved = end_waiting() || moved;
-  for (auto& backend : parts_.backends) moved = backend->progress() || moved;
+  moved = progress_backends() || moved;
   // A rank that has shut down may go as it likes.
   const base::Error* lost = parts_.plane.local->failure();
   if (lost && parts_.negotiator->left().empty()) suspect(*lost);
@@ -210,27 +207,44 @@ bool Engine::round() {
 // ---- operations ------------------------------------------------------------------------------
 
 base::Result<std::shared_ptr<HandleState>> Engine::submit(Op op) {
-  auto handle = std::make_shared<HandleState>(weak_from_this(), now_ns());
-  op.handle = handle;
+  std::vector<Op> one;
+  one.push_back(std::move(op));
+  return submit_group(std::move(one));
+}
+
+base::Result<std::shared_ptr<HandleState>> Engine::submit_group(std::vector<Op> ops) {
+  std::vector<std::shared_ptr<HandleState>> handles;
+  handles.reserve(ops.size());
+  for (Op& op : ops) {
+    if (!op.handle) op.handle = std::make_shared<HandleState>(weak_from_this(), now_ns());
+    handles.push_back(op.handle);
+  }
   {
     std::lock_guard lock(mutex_);
     if (failure_) return base::fail(*failure_);
     if (closed_) return base::fail(*closed_);
-    Name& name = names_.find(op.name);
-    if (name.pending.exchange(true)) {
-      return base::fail(base::Code::kDuplicateName,
-                        std::string(to_string(op.kind)) + " '" + op.name +
-                            "': an operation of this name is still pending on this rank; wait for "
-                            "it first, or use another name");
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      Name& name = names_.find(ops[i].set, ops[i].name);
+      if (name.pending.exchange(true)) {
+        while (i > 0) handles[--i]->name->pending = false;
+        return base::fail(base::Code::kDuplicateName,
+                          std::string(to_string(ops[i].kind)) + " '" + name.text +
+                              "': an operation of this name is still pending on this rank; wait "
+                              "for it first, or use another name");
+      }
+      handles[i]->name = &name;
     }
-    handle->name = &name;
-    handle->record = recorder_.submitted(op, handle->submitted_ns());
-    queue_.push_back({std::move(op), &name});
-    pending_.fetch_add(1);
+    for (Op& op : ops) {
+      HandleState& handle = *op.handle;
+      handle.record = recorder_.submitted(op, handle.submitted_ns());
+      queue_.push_back({std::move(op), handle.name});
+    }
+    pending_.fetch_add(ops.size());
     queued_ = true;
   }
   nudge();
-  return handle;
+  if (handles.size() == 1) return handles.front();
+  return std::make_shared<HandleState>(std::move(handles));
 }
 
 bool Engine::take_queue() {
@@ -247,51 +261,6 @@ bool Engine::take_queue() {
   return true;
 }
 
-void Engine::start_agreed(Negotiator::Agreed agreed) {
-  std::vector<std::shared_ptr<HandleState>> handles;
-  handles.reserve(agreed.batch.ops.size());
-  for (const Op& op : agreed.batch.ops) handles.push_back(op.handle);
-  const std::int64_t now = now_ns();
-  for (const auto& handle : handles) recorder_.agreed(handle->record, agreed.batch.sequence, now);
-  if (agreed.error) return finish(handles, agreed.error);
-  auto flight = flights_.insert(flights_.end(), Flight{std::move(handles), nullptr});
-  if (recorder_.tracing()) flight->moments = std::make_unique<Moments>();
-  agreed.batch.moments = flight->moments.get();
-  if (auto error = prepare_outputs(agreed)) return on_done(flight, base::fail(*error));
-  for (auto& backend : parts_.backends) {
-    if (!backend->can_run(agreed.batch)) continue;
-    backend->start(std::move(agreed.batch), [this, flight](base::Result<void> result) {
-      on_done(flight, std::move(result));
-    });
-    return;
-  }
-  const Op& op = agreed.batch.ops.front();
-  on_done(flight, base::fail(base::Code::kUnavailable,
-                             std::string(to_string(op.kind)) + " '" + op.name +
-                                 "': " + std::string(to_string(op.input.dtype)) + " on device " +
-                                 std::to_string(op.input.device) + " is not supported here"));
-}
-
-std::optional<base::Error> Engine::prepare_outputs(Negotiator::Agreed& agreed) {
-  if (agreed.batch.kind != OpKind::kAllgather) return std::nullopt;
-  const auto size = static_cast<std::ptrdiff_t>(parts_.plane.topology.size);
-  auto rows = agreed.rows.begin();
-  for (Op& op : agreed.batch.ops) {
-    std::vector<std::int64_t> mine(rows, rows + size);
-    rows += size;
-    Shape shape = op.input.shape;
-    shape[0] = 0;
-    for (std::int64_t count : mine) shape[0] += count;
-    if (auto error =
-            op.handle->allocate_output(op.input.dtype, std::move(shape), std::move(mine))) {
-      error->text = "allgather '" + op.name + "': " + error->text;
-      return error;
-    }
-    op.output = op.handle->output();
-  }
-  return std::nullopt;
-}
-
 void Engine::on_done(std::list<Flight>::iterator flight, base::Result<void> result) {
   auto handles = std::move(flight->handles);
   const auto moments = std::move(flight->moments);
@@ -306,15 +275,18 @@ void Engine::finish(const std::vector<std::shared_ptr<HandleState>>& handles,
                     const std::optional<base::Error>& error, const Moments* moments) {
   const std::int64_t now = now_ns();
   std::vector<Name*> nameless;
+  std::size_t mine = 0;
   for (const auto& handle : handles) {
     Name* name = std::exchange(handle->name, nullptr);
+    if (!name) continue;  // of another rank's operation, see stand_in.h
+    ++mine;
     name->pending = false;  // first: who sees the handle done may submit the name again
     if (name->id == 0) nameless.push_back(name);
     recorder_.finished(handle->record, !error, now, moments);
     handle->finish(error, now);
   }
   drop_names(nameless);
-  pending_.fetch_sub(handles.size());
+  pending_.fetch_sub(mine);
   baton_.wake();
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -48,6 +49,8 @@ class Engine final : public Pump, public std::enable_shared_from_this<Engine> {
   ~Engine() override;
 
   base::Result<std::shared_ptr<HandleState>> submit(Op op);
+  // All of them or, if anything is wrong at the call, none; one handle for the group.
+  base::Result<std::shared_ptr<HandleState>> submit_group(std::vector<Op> ops);
   bool wait(const HandleState& handle, base::Deadline deadline);  // false: the time passed first
   base::Result<void> run(const std::function<void()>& begin,
                          const std::function<bool()>& finished) override;
@@ -58,12 +61,19 @@ class Engine final : public Pump, public std::enable_shared_from_this<Engine> {
   std::size_t pending() const { return pending_; }
   void stop();  // ends the thread and what is still pending; once
 
+  // What runs the batches of a process set, on each of its ranks before it submits anything there.
+  void add_backend(std::int32_t set, const std::vector<int>& ranks,
+                   std::unique_ptr<Backend> backend);
+  // Waits until it is idle.
+  void remove_backend(std::int32_t set);
+
  private:
   struct Submitted {
     Op op;
     Name* name;
   };
   struct Flight {  // a batch that a backend runs
+    std::int32_t set = 0;
     std::vector<std::shared_ptr<HandleState>> handles;
     std::unique_ptr<Moments> moments;  // while the timeline is on
   };
@@ -90,6 +100,11 @@ class Engine final : public Pump, public std::enable_shared_from_this<Engine> {
   bool take_queue();
   void start_agreed(Negotiator::Agreed agreed);
   std::optional<base::Error> prepare_outputs(Negotiator::Agreed& agreed);
+  Backend* backend_for(const Batch& batch);
+  bool progress_backends();
+  const std::vector<std::int32_t>& busy_sets();
+  template <class Run>
+  void with_baton(Run run);
   void on_done(std::list<Flight>::iterator flight, base::Result<void> result);
   void finish(const std::vector<std::shared_ptr<HandleState>>& handles,
               const std::optional<base::Error>& error, const Moments* moments = nullptr);
@@ -122,6 +137,8 @@ class Engine final : public Pump, public std::enable_shared_from_this<Engine> {
   // The baton holder's.
   std::vector<Submitted> taken_;
   std::list<Flight> flights_;
+  std::vector<std::int32_t> busy_;
+  std::map<std::int32_t, std::unique_ptr<Backend>> set_backends_;
   std::optional<Suspicion> suspicion_;
   StallWatch stalls_;
   std::thread thread_;

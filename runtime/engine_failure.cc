@@ -47,8 +47,7 @@ bool Engine::settle_failure() {
   }
   bool moved = !ended.empty();
   if (moved) finish(ended, failure());
-  for (auto& backend : parts_.backends) moved = backend->progress() || moved;
-  return moved;
+  return progress_backends() || moved;
 }
 
 // Some rank has shut down: what waits for an agreement waits in vain.

@@ -109,9 +109,9 @@ FlightRecorder::Place FlightRecorder::submitted(const Op& op, std::int64_t now) 
     if (is_pending(record)) continue;
     put(record.number, std::uint64_t{0});
     std::atomic_thread_fence(std::memory_order_release);
-    record.set = 0;
+    record.set = static_cast<std::uint32_t>(op.set);
     record.batch = 0;
-    record.bytes = op.input.bytes();
+    record.bytes = has_data(op.kind) ? op.input.bytes() : 0;
     record.submitted_ns = now;
     record.agreed_ns = record.started_ns = record.packed_ns = record.reduced_ns = 0;
     record.done_ns = 0;

@@ -8,9 +8,10 @@ constexpr std::size_t kSlice = 64;  // slices of a batch start at cache lines
 std::size_t padded(std::size_t bytes) { return (bytes + kSlice - 1) / kSlice * kSlice; }
 
 bool run_together(const Signature& a, const Signature& b) {
-  return a.kind == b.kind && a.kind != OpKind::kBarrier && a.dtype == b.dtype &&
-         a.reduce == b.reduce && a.prescale == b.prescale && a.postscale == b.postscale &&
-         a.root == b.root && a.device == b.device;
+  return a.kind == b.kind && has_data(a.kind) && a.kind != OpKind::kAlltoall &&
+         a.dtype == b.dtype && a.reduce == b.reduce && a.prescale == b.prescale &&
+         a.postscale == b.postscale && a.root == b.root && a.device == b.device && a.set == b.set &&
+         a.group == b.group;
 }
 
 }  // namespace

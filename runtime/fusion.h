@@ -15,8 +15,9 @@ struct FuseItem {
 };
 
 // Groups of indices into `items`. Looks ahead over items that do not fit: each goes into the first
-// batch of its kind, dtype, reduction, scales, root and device that has room for it, so batches are
-// ordered by their first item. `limit` 0 leaves every item alone; a larger item runs alone.
+// batch of its kind, dtype, reduction, scales, root, device, set and group that has room for it, so
+// batches are ordered by their first item. Alltoalls run alone. `limit` 0 leaves every item alone;
+// a larger item runs alone.
 std::vector<std::vector<std::size_t>> fuse(std::span<const FuseItem> items, std::size_t limit);
 
 }  // namespace hv::runtime

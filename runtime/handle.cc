@@ -1,5 +1,6 @@
 #include "runtime/handle.h"
 
+#include <algorithm>
 #include <chrono>
 #include <new>
 
@@ -26,16 +27,47 @@ void HandleState::Free::operator()(std::byte* memory) const {
   ::operator delete(memory, kAlignment);
 }
 
-std::optional<base::Error> HandleState::allocate_output(DType dtype, Shape shape,
-                                                        std::vector<std::int64_t> rows) {
+bool HandleState::done() const {
+  if (members_.empty()) return done_ns_.load(std::memory_order_acquire) != 0;
+  std::size_t seen = members_done_.load(std::memory_order_relaxed);
+  while (seen < members_.size() && members_[seen]->done()) ++seen;
+  members_done_.store(seen, std::memory_order_relaxed);
+  return seen == members_.size();
+}
+
+const std::optional<base::Error>& HandleState::error() const {
+  for (const auto& member : members_) {
+    if (member->error_) return member->error_;
+  }
+  return error_;
+}
+
+std::shared_ptr<Engine> HandleState::engine() const { return member(0).engine_.lock(); }
+
+std::int64_t HandleState::submitted_ns() const { return member(0).submitted_ns_; }
+
+std::int64_t HandleState::done_ns() const {
+  std::int64_t last = done_ns_.load(std::memory_order_acquire);
+  for (const auto& member : members_) {
+    const std::int64_t one = member->done_ns();
+    if (one == 0) return 0;
+    last = std::max(last, one);
+  }
+  return last;
+}
+
+const HandleState& HandleState::member(std::size_t index) const {
+  return members_.empty() ? *this : *members_.at(index);
+}
+
+std::optional<base::Error> HandleState::allocate_output(DType dtype, Shape shape) {
   output_.dtype = dtype;
   output_.shape = std::move(shape);
-  rows_ = std::move(rows);
   const std::size_t bytes = output_.bytes();
   memory_.reset(static_cast<std::byte*>(::operator new(bytes, kAlignment, std::nothrow)));
   if (!memory_) {
     return base::Error{base::Code::kSystem,
-                       "no memory for " + base::human_bytes(bytes) + " of allgathered rows",
+                       "no memory for the " + base::human_bytes(bytes) + " of its result",
                        {},
                        0};
   }
@@ -52,6 +84,17 @@ const runtime::HandleState& checked(const std::shared_ptr<runtime::HandleState>&
     throw Error(ErrorCode::kInvalidArgument, "this handle belongs to no operation");
   }
   return *state;
+}
+
+const runtime::HandleState& checked(const std::shared_ptr<runtime::HandleState>& state,
+                                    std::size_t index) {
+  const auto& group = checked(state);
+  if (index >= group.outputs()) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "output " + std::to_string(index) + " of a handle with " + std::to_string(group.outputs()));
+  }
+  return group.member(index);
 }
 
 }  // namespace
@@ -72,14 +115,21 @@ bool Handle::wait_for(std::chrono::nanoseconds time) {
   return true;
 }
 
-TensorView Handle::output() const {
-  const auto& state = checked(state_);
+TensorView Handle::output(std::size_t index) const {
+  const auto& state = checked(state_, index);
   return state.done() ? state.output() : TensorView{nullptr, DType::kUint8, {0}, -1};
 }
 
-std::vector<std::int64_t> Handle::rows() const {
-  const auto& state = checked(state_);
+std::vector<std::int64_t> Handle::rows(std::size_t index) const {
+  const auto& state = checked(state_, index);
   return state.done() ? state.rows() : std::vector<std::int64_t>();
+}
+
+std::size_t Handle::outputs() const { return checked(state_).outputs(); }
+
+int Handle::last_joined() const {
+  const auto& state = checked(state_);
+  return state.done() && !state.rows().empty() ? static_cast<int>(state.rows().front()) : -1;
 }
 
 std::int64_t Handle::submitted_ns() const { return checked(state_).submitted_ns(); }

@@ -24,17 +24,25 @@ class HandleState {
   HandleState(std::weak_ptr<Engine> engine, std::int64_t submitted_ns)
       : engine_(std::move(engine)), submitted_ns_(submitted_ns) {}
 
-  bool done() const { return done_ns_.load(std::memory_order_acquire) != 0; }
-  const std::optional<base::Error>& error() const { return error_; }
-  std::shared_ptr<Engine> engine() const { return engine_.lock(); }
-  std::int64_t submitted_ns() const { return submitted_ns_; }
-  std::int64_t done_ns() const { return done_ns_.load(std::memory_order_acquire); }
+  // A group: done when all of its members are.
+  explicit HandleState(std::vector<std::shared_ptr<HandleState>> members)
+      : members_(std::move(members)) {}
 
-  // Allgather: makes room for what all ranks give; kSystem if there is not that much memory.
-  std::optional<base::Error> allocate_output(DType dtype, Shape shape,
-                                             std::vector<std::int64_t> rows);
+  bool done() const;
+  const std::optional<base::Error>& error() const;  // of a group, the first member's that has one
+  std::shared_ptr<Engine> engine() const;
+  std::int64_t submitted_ns() const;
+  std::int64_t done_ns() const;
+  std::size_t outputs() const { return members_.empty() ? 1 : members_.size(); }
+  const HandleState& member(std::size_t index) const;
+
+  // Makes room for a result; kSystem if there is not that much memory.
+  std::optional<base::Error> allocate_output(DType dtype, Shape shape);
+  void set_rows(std::vector<std::int64_t> rows) { rows_ = std::move(rows); }
   const TensorView& output() const { return output_; }
   const std::vector<std::int64_t>& rows() const { return rows_; }
+  // Memory that must live as long as the handle.
+  void keep(std::shared_ptr<void> memory) { kept_ = std::move(memory); }
 
   void finish(std::optional<base::Error> error, std::int64_t now_ns) {
     error_ = std::move(error);
@@ -48,13 +56,16 @@ class HandleState {
   struct Free {
     void operator()(std::byte* memory) const;
   };
+  const std::vector<std::shared_ptr<HandleState>> members_;
+  mutable std::atomic<std::size_t> members_done_{0};  // the first so many
   std::weak_ptr<Engine> engine_;
-  std::int64_t submitted_ns_;
+  std::int64_t submitted_ns_ = 0;
   std::atomic<std::int64_t> done_ns_{0};
   std::optional<base::Error> error_;
   std::unique_ptr<std::byte, Free> memory_;
   TensorView output_;
   std::vector<std::int64_t> rows_;
+  std::shared_ptr<void> kept_;
 };
 
 }  // namespace hv::runtime

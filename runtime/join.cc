@@ -22,7 +22,13 @@ std::string name_of(const rendezvous::Contract& contract) {
   return "rank " + std::to_string(contract.rank) + " on " + contract.host;
 }
 
-Result<World> make_alone(const Knobs& knobs, Deadline deadline) {
+// What the program asks for; else what the environment does.
+std::vector<std::vector<int>> first_sets(const InitOptions& options, const Knobs& knobs) {
+  if (!options.process_sets.empty()) return options.process_sets;
+  return parse_process_sets(knobs.process_sets).value_or(std::vector<std::vector<int>>());
+}
+
+Result<World> make_alone(const Knobs& knobs, const InitOptions& options, Deadline deadline) {
   static std::atomic<bool> told{false};
   if (!told.exchange(true)) {
     base::log(base::LogLevel::kWarning,
@@ -37,6 +43,7 @@ Result<World> make_alone(const Knobs& knobs, Deadline deadline) {
   parts.plane = make_inproc_data_planes(1, 1, make_tuning(knobs)).front();
   parts.hosts = {"localhost"};
   parts.knobs = knobs;
+  parts.process_sets = first_sets(options, knobs);
   return WorldImpl::make(std::move(parts), deadline);
 }
 
@@ -108,14 +115,15 @@ std::string host_identity() {
   return identity;
 }
 
-Result<World> WorldImpl::join(const rendezvous::Getenv& getenv, std::string identity) {
+Result<World> WorldImpl::join(const rendezvous::Getenv& getenv, std::string identity,
+                              const InitOptions& options) {
   auto knobs = read_knobs(getenv);
   if (!knobs) return base::fail(knobs.error());
   const auto deadline = Deadline::after(std::chrono::seconds(knobs->start_timeout_s));
   auto contract = rendezvous::read_contract(getenv);
   if (!contract) return base::fail(contract.error());
   if (contract->agent_socket.empty() && contract->rank == 0) warn_of_unknown_variables();
-  if (contract->alone()) return make_alone(*knobs, deadline);
+  if (contract->alone()) return make_alone(*knobs, options, deadline);
   base::set_log_name("rank " + std::to_string(contract->rank));
   auto opened = rendezvous::open_client_store(*contract, deadline);
   if (!opened) return base::fail(opened.error());
@@ -126,6 +134,7 @@ Result<World> WorldImpl::join(const rendezvous::Getenv& getenv, std::string iden
     met.store = store;
     met.knobs = *knobs;
     met.recorder = getenv(rendezvous::kRecorderVariable);
+    met.process_sets = first_sets(options, *knobs);
     return make(std::move(met), deadline);
   });
   if (!world) {
@@ -139,8 +148,11 @@ Result<World> WorldImpl::join(const rendezvous::Getenv& getenv, std::string iden
 
 }  // namespace runtime
 
-World init() {
-  return runtime::value_or_raise(runtime::WorldImpl::join(base::env, runtime::host_identity()));
+World init() { return init(InitOptions()); }
+
+World init(const InitOptions& options) {
+  return runtime::value_or_raise(
+      runtime::WorldImpl::join(base::env, runtime::host_identity(), options));
 }
 
 const char* version() { return HV_VERSION; }

@@ -7,6 +7,7 @@
 
 #include "rendezvous/base/log.h"
 #include "rendezvous/base/text.h"
+#include "runtime/process_sets.h"
 
 namespace hv::runtime {
 namespace {
@@ -26,7 +27,12 @@ Result<void> one_of(std::string_view text, std::initializer_list<const char*> na
 }
 
 Result<void> check_deterministic(std::string_view text) {
-  return one_of(text, {"on", "off", "1", "0"});
+  return one_of(text, {"on", "off", "placement", "1", "0"});
+}
+
+Determinism determinism_of(std::string_view text) {
+  if (text == "placement") return Determinism::kPlacement;
+  return text == "off" || text == "0" ? Determinism::kOff : Determinism::kOn;
 }
 
 Result<void> check_hierarchy(std::string_view text) { return one_of(text, {"slices", "leader"}); }
@@ -35,6 +41,13 @@ Result<void> check_algorithms(std::string_view text) {
   if (text.empty()) return {};
   auto tuning = with_algorithms({}, text);
   if (!tuning) return fail(tuning.error());
+  return {};
+}
+
+Result<void> check_process_sets(std::string_view text) {
+  if (text.empty()) return {};
+  auto sets = parse_process_sets(text);
+  if (!sets) return fail(sets.error());
   return {};
 }
 
@@ -56,13 +69,19 @@ constexpr KnobInfo kTable[] = {
      "bytes that one batch may hold; 0 runs every tensor alone"},
     {"CACHE_CAPACITY", "CACHE_CAPACITY", &Knobs::cache_names, 0, 0x1p24, nullptr, nullptr,
      "tensor names that travel as short ids; 0 sends every name in full"},
+    {"DISABLE_GROUP_FUSION", "DISABLE_GROUP_FUSION", &Knobs::group_fusion_off, 0, 0, nullptr,
+     nullptr, "1 runs the tensors of a group together and with no others; equal on all ranks"},
+    {"PROCESS_SETS", nullptr, &Knobs::process_sets, 0, 0, "lists of ranks, as in 0-3;4,6,8",
+     &check_process_sets, "process sets that exist from the beginning; equal on all ranks"},
     {"HIERARCHY", nullptr, &Knobs::hierarchy, 0, 0, "slices or leader", &check_hierarchy,
      "between hosts every rank moves a slice, or one leader for each host moves everything"},
     {"ALGORITHM", nullptr, &Knobs::algorithm, 0, 0,
      "a list of flat, slices, in-place, direct, doubling, halving, tree, ring", &check_algorithms,
      "algorithms to use where they apply, instead of the selector's choice"},
-    {"DETERMINISTIC", nullptr, &Knobs::deterministic, 0, 0, "on or off", &check_deterministic,
-     "results repeat bit for bit; off allows algorithms that add in another order"},
+    {"DETERMINISTIC", nullptr, &Knobs::deterministic, 0, 0, "on, placement or off",
+     &check_deterministic,
+     "results repeat bit for bit; placement: also if ranks move to other hosts, for more traffic; "
+     "off allows algorithms that add in another order"},
     {"SPIN_US", nullptr, &Knobs::spin_us, 0, 1e6, nullptr, nullptr,
      "microseconds that a waiting rank spins where it has a core of its own"},
     {"THREAD_AFFINITY", "THREAD_AFFINITY", &Knobs::affinity, 0, 0,
@@ -199,7 +218,7 @@ Result<Knobs> read_knobs(const rendezvous::Getenv& getenv) {
 
 Tuning make_tuning(const Knobs& knobs) {
   Tuning tuning;
-  tuning.deterministic = knobs.deterministic != "off" && knobs.deterministic != "0";
+  tuning.determinism = determinism_of(knobs.deterministic);
   tuning.one_owner = knobs.hierarchy == "leader";
   return knobs.algorithm.empty() ? tuning : *with_algorithms(tuning, knobs.algorithm);
 }

@@ -18,6 +18,8 @@ namespace hv::runtime {
 struct Knobs {
   std::int64_t fusion_bytes = std::int64_t{128} << 20;  // 0: no fusion
   std::int64_t cache_names = 16384;                     // names that have ids; 0: none
+  bool group_fusion_off = false;
+  std::string process_sets;  // "": none to begin with
   std::int64_t start_timeout_s = 30;
   std::int64_t spin_us = 50;  // only where there is a core for it
   std::string algorithm;      // "": the selector's choice

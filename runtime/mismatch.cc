@@ -20,7 +20,7 @@ std::string device(std::int32_t ordinal) {
 
 std::string shape_text(const Signature& s) {
   std::string text = hv::to_string(s.shape);
-  if (s.kind == OpKind::kAllgather) text.replace(1, 2, "*");  // rows may differ
+  if (rows_per_rank(s.kind, 1) > 0) text.replace(1, 2, "*");  // rows may differ
   return text;
 }
 
@@ -31,20 +31,23 @@ struct Field {
 };
 
 bool always(OpKind) { return true; }
-bool of_tensors(OpKind kind) { return kind != OpKind::kBarrier; }
-bool of_allreduce(OpKind kind) { return kind == OpKind::kAllreduce; }
 bool of_broadcast(OpKind kind) { return kind == OpKind::kBroadcast; }
+bool of_added_sets(OpKind kind) { return kind == OpKind::kAddSet; }
+bool of_removed_sets(OpKind kind) { return kind == OpKind::kRemoveSet; }
 
 const Field kFields[] = {
     {"operation", [](const Signature& s) { return std::string(to_string(s.kind)); }, always},
-    {"type", [](const Signature& s) { return std::string(to_string(s.dtype)); }, of_tensors},
-    {"shape", shape_text, of_tensors},
-    {"device", [](const Signature& s) { return device(s.device); }, of_tensors},
+    {"ranks", shape_text, of_added_sets},
+    {"process set", [](const Signature& s) { return std::to_string(s.root); }, of_removed_sets},
+    {"type", [](const Signature& s) { return std::string(to_string(s.dtype)); }, has_data},
+    {"shape", shape_text, has_data},
+    {"device", [](const Signature& s) { return device(s.device); }, has_data},
     {"reduction", [](const Signature& s) { return std::string(to_string(s.reduce)); },
-     of_allreduce},
-    {"prescale", [](const Signature& s) { return number(s.prescale); }, of_allreduce},
-    {"postscale", [](const Signature& s) { return number(s.postscale); }, of_allreduce},
+     is_reduction},
+    {"prescale", [](const Signature& s) { return number(s.prescale); }, is_reduction},
+    {"postscale", [](const Signature& s) { return number(s.postscale); }, is_reduction},
     {"root", [](const Signature& s) { return std::to_string(s.root); }, of_broadcast},
+    {"grouping", [](const Signature& s) { return std::to_string(s.group); }, has_data},
 };
 
 // "[3, 4] on ranks 0-2, [4, 4] on rank 3"; empty if all show the same.
@@ -90,7 +93,7 @@ std::string describe_mismatch(std::string_view name, std::vector<Side> sides) {
     text += (first ? "" : "; ") + std::string(field.name) + " " + line;
     first = false;
   }
-  return text + ". Every rank must submit the same; nothing was reduced and the job can go on";
+  return text + ". Every rank must submit the same; nothing of it was done and the job can go on";
 }
 
 }  // namespace hv::runtime

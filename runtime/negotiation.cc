@@ -73,33 +73,43 @@ base::Result<T> whole(Decoder& decoder, T value, const char* what) {
 }  // namespace
 
 Signature signature_of(const Op& op) {
-  Signature s{op.kind,      op.input.dtype, op.reduce,       op.prescale,
-              op.postscale, op.root,        op.input.device, op.input.shape};
-  if (op.kind == OpKind::kAllgather) s.shape[0] = -1;
+  Signature s{op.kind, op.input.dtype,  op.reduce, op.prescale, op.postscale,
+              op.root, op.input.device, op.set,    op.group,    op.input.shape};
+  if (rows_per_rank(op.kind, 1) > 0) s.shape[0] = -1;
   return s;
 }
 
 bool matches(const Signature& s, const Op& op) {
   const Shape& shape = op.input.shape;
   const bool same_shape =
-      op.kind == OpKind::kAllgather
+      rows_per_rank(op.kind, 1) > 0
           ? s.shape.size() == shape.size() &&
                 std::equal(s.shape.begin() + 1, s.shape.end(), shape.begin() + 1)
           : s.shape == shape;
   return s.kind == op.kind && same_shape && s.dtype == op.input.dtype && s.reduce == op.reduce &&
          s.prescale == op.prescale && s.postscale == op.postscale && s.root == op.root &&
-         s.device == op.input.device;
+         s.device == op.input.device && s.set == op.set && s.group == op.group;
 }
 
-std::int64_t rows_of(const Op& op) { return op.kind == OpKind::kAllgather ? op.input.shape[0] : 0; }
+std::vector<std::int64_t> rows_of(const Op& op) {
+  if (op.kind == OpKind::kAllgather) return {op.input.shape[0]};
+  return op.splits;
+}
 
 std::size_t result_bytes(const Signature& s, std::int64_t all_rows) {
-  if (s.kind == OpKind::kBarrier) return 0;
-  std::int64_t count = s.kind == OpKind::kAllgather ? all_rows : 1;
-  for (std::size_t i = s.kind == OpKind::kAllgather ? 1 : 0; i < s.shape.size(); ++i) {
-    count *= s.shape[i];
-  }
+  if (!has_data(s.kind)) return 0;
+  const bool free_rows = rows_per_rank(s.kind, 1) > 0;
+  std::int64_t count = free_rows ? all_rows : 1;
+  for (std::size_t i = free_rows ? 1 : 0; i < s.shape.size(); ++i) count *= s.shape[i];
   return static_cast<std::size_t>(count) * size_of(s.dtype);
+}
+
+bool goes_on_without(const Signature& s) {
+  if (s.kind == OpKind::kBarrier || s.kind == OpKind::kJoin) return true;
+  // What changes nothing is known before scaling only for sums.
+  const bool adds =
+      s.reduce == ReduceOp::kSum || s.reduce == ReduceOp::kAverage || s.reduce == ReduceOp::kAdasum;
+  return s.kind == OpKind::kAllreduce && (adds || s.prescale == 1.0);
 }
 
 void Report::clear() {
@@ -131,9 +141,9 @@ Bytes encode(const Decisions& decisions) {
   Encoder encoder{Writer(bytes)};
   encoder.out.put(static_cast<std::uint32_t>(decisions.batches.size()));
   for (const BatchDecision& batch : decisions.batches) {
-    encoder.out.put(batch.sequence);
+    encoder(batch.sequence, batch.set);
     put_ids(encoder.out, batch.ids);
-    encoder(batch.names, batch.rows, batch.error);
+    encoder(batch.names, batch.rows, batch.signatures, batch.error);
   }
   put_ids(encoder.out, decisions.forgotten);
   encoder(decisions.left);
@@ -146,10 +156,12 @@ base::Result<Decisions> decode_decisions(ByteSpan bytes) {
   const auto count = decoder.in.get<std::uint32_t>();
   for (std::uint32_t i = 0; decoder.in.ok() && i < count; ++i) {
     BatchDecision& batch = decisions.batches.emplace_back();
-    batch.sequence = decoder.in.get<std::uint64_t>();
+    decoder(batch.sequence, batch.set);
     batch.ids = get_ids(decoder.in);
-    decoder(batch.names, batch.rows, batch.error);
-    if (!batch.names.empty() && batch.names.size() != batch.ids.size()) decoder.in.fail();
+    decoder(batch.names, batch.rows, batch.signatures, batch.error);
+    const std::size_t ops = batch.ids.size();
+    if (!batch.names.empty() && batch.names.size() != ops) decoder.in.fail();
+    if (!batch.signatures.empty() && batch.signatures.size() != ops) decoder.in.fail();
   }
   decisions.forgotten = get_ids(decoder.in);
   decoder(decisions.left);

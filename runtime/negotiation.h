@@ -18,8 +18,8 @@ namespace hv::runtime {
 
 using NameId = std::uint32_t;  // 0: none
 
-// What all ranks must submit alike under one name. Allgather: dimension 0 of the shape is -1, each
-// rank's own number of rows travels beside it.
+// What all ranks of a set must submit alike under one name. Allgather, alltoall: dimension 0 of the
+// shape is -1, each rank's own numbers of rows travel beside it.
 struct Signature {
   OpKind kind = OpKind::kAllreduce;
   DType dtype = DType::kFloat32;
@@ -27,23 +27,28 @@ struct Signature {
   double prescale = 1.0, postscale = 1.0;
   std::int32_t root = 0;
   std::int32_t device = -1;
+  std::int32_t set = 0;
+  std::uint32_t group = 0;
   Shape shape;
   template <class Self, class Visitor>
   static void visit(Self& s, Visitor& v) {
-    v(s.kind, s.dtype, s.reduce, s.prescale, s.postscale, s.root, s.device, s.shape);
+    v(s.kind, s.dtype, s.reduce, s.prescale, s.postscale, s.root, s.device, s.set, s.group,
+      s.shape);
   }
   bool operator==(const Signature&) const = default;
 };
 Signature signature_of(const Op& op);
 bool matches(const Signature& signature, const Op& op);
-std::int64_t rows_of(const Op& op);  // allgather; else 0
+std::vector<std::int64_t> rows_of(const Op& op);  // see rows_per_rank
 std::size_t result_bytes(const Signature& signature, std::int64_t all_rows);
+// Joined ranks take part in it without having submitted it.
+bool goes_on_without(const Signature& signature);
 
 struct Report {
-  struct Known {  // by one rank: an allgather's rows, or an id that only part of a host announced
+  struct Known {  // by one rank: with rows, or an id that only part of a host announced
     std::int32_t rank = 0;
     NameId id = 0;
-    std::int64_t rows = 0;
+    std::vector<std::int64_t> rows = {};
     template <class Self, class Visitor>
     static void visit(Self& s, Visitor& v) {
       v(s.rank, s.id, s.rows);
@@ -53,13 +58,13 @@ struct Report {
     std::int32_t rank = 0;
     std::string name;
     Signature signature;
-    std::int64_t rows = 0;
+    std::vector<std::int64_t> rows = {};
     template <class Self, class Visitor>
     static void visit(Self& s, Visitor& v) {
       v(s.rank, s.name, s.signature, s.rows);
     }
   };
-  std::vector<NameId> ready;  // by every rank that the sender speaks for
+  std::vector<NameId> ready;  // by every rank of its set that the sender speaks for
   std::vector<Known> known;
   std::vector<Fresh> fresh;
   std::vector<std::int32_t> left;  // ranks that shut down; nothing of theirs follows
@@ -72,12 +77,15 @@ struct Report {
 
 struct BatchDecision {
   std::uint64_t sequence = 0;
+  std::int32_t set = 0;     // whose ranks run it
   std::vector<NameId> ids;  // in order of execution
   // Empty, or one per id: the name where its id is new or its parameters have changed, or where
   // there is no id; else "".
   std::vector<std::string> names;
-  std::vector<std::int64_t> rows;  // allgather: per op, per rank
-  rendezvous::WireError error;     // code not 0: the operations end with it
+  // Per op, per rank: see rows_per_rank. Join: who was last; kAddSet: the new set.
+  std::vector<std::int64_t> rows;
+  std::vector<Signature> signatures;  // per op, for ranks that have joined; else empty
+  rendezvous::WireError error;        // code not 0: the operations end with it
 };
 
 struct Decisions {

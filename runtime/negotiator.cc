@@ -23,8 +23,9 @@ base::Result<bool> broken(std::string what) {
 
 Negotiator::Negotiator(const Topology& topology, NegotiatorLinks links,
                        Coordinator::Options options)
-    : rank_(topology.rank), size_(topology.size), leader_(topology.local_rank == 0) {
-  if (rank_ == 0) coordinator_.emplace(size_, speakers_of(topology), options);
+    : topology_(topology), rank_(topology.rank), leader_(topology.local_rank == 0) {
+  sets_[0] = topology.ranks;
+  if (rank_ == 0) coordinator_.emplace(topology.size, speakers_of(topology), options);
   const std::vector<int>& local = topology.local_ranks();
   if (leader_ && rank_ != 0) combiner_.emplace(static_cast<int>(local.size()));
   for (std::size_t i = 0; i < links.locals.size(); ++i) {
@@ -49,8 +50,8 @@ void Negotiator::add_to_report(Name& name) {
   name.in_full = name.id == 0 || !matches(name.agreed, op);
   if (name.in_full) {
     report_.fresh.push_back({rank_, name.text, signature_of(op), rows_of(op)});
-    waiting_by_name_[name.text] = &name;
-  } else if (op.kind == OpKind::kAllgather) {
+    waiting_by_name_[name.full()] = &name;
+  } else if (rows_per_rank(op.kind, 1) > 0) {
     report_.known.push_back({rank_, name.id, rows_of(op)});
   } else {
     report_.ready.push_back(name.id);
@@ -59,7 +60,7 @@ void Negotiator::add_to_report(Name& name) {
 
 void Negotiator::announce_leaving() { report_.left.push_back(rank_); }
 
-base::Result<bool> Negotiator::progress(bool may_decide) {
+base::Result<bool> Negotiator::progress(const std::vector<std::int32_t>& busy) {
   auto moved = receive_reports();
   if (!moved) return moved;
   if (!report_.empty()) {
@@ -67,8 +68,8 @@ base::Result<bool> Negotiator::progress(bool may_decide) {
     if (auto ok = send_own_report(); !ok) return base::fail(ok.error());
   }
   if (combiner_ && !combiner_->empty()) above_->link->send(encode(combiner_->take()));
-  if (coordinator_ && may_decide && coordinator_->has_news()) {
-    Decisions decisions = coordinator_->decide();
+  if (coordinator_ && coordinator_->has_news(busy)) {
+    Decisions decisions = coordinator_->decide(busy);
     if (!below_.empty()) broadcast(encode(decisions));
     if (auto ok = apply(std::move(decisions)); !ok) return base::fail(ok.error());
     *moved = true;
@@ -142,8 +143,13 @@ bool Negotiator::is_over() const {
 base::Result<void> Negotiator::apply(Decisions decisions) {
   if (combiner_) combiner_->on_decisions(decisions);
   for (BatchDecision& decision : decisions.batches) {
+    const auto set = sets_.find(decision.set);
+    const bool ours =
+        set != sets_.end() && std::binary_search(set->second.begin(), set->second.end(), rank_);
+    if (!ours) continue;
     auto agreed = agree(std::move(decision));
     if (!agreed) return base::fail(agreed.error());
+    if (!agreed->error) apply_control(*agreed);
     agreed_.push_back(std::move(*agreed));
   }
   for (NameId id : decisions.forgotten) forget(id);
@@ -152,68 +158,125 @@ base::Result<void> Negotiator::apply(Decisions decisions) {
   return {};
 }
 
+// Sets are the same on all ranks from the same decision on.
+void Negotiator::apply_control(const Agreed& agreed) {
+  if (agreed.batch.ops.empty()) return;
+  const Op& op = agreed.batch.ops.front();
+  if (op.kind == OpKind::kAddSet) {
+    const auto id = static_cast<std::int32_t>(agreed.rows.at(0));
+    auto& ranks = sets_[id];
+    ranks.assign(op.input.shape.begin(), op.input.shape.end());
+    const auto here = [this](int rank) { return topology_.host_of[rank] == topology_.my_host(); };
+    const auto count = std::count_if(ranks.begin(), ranks.end(), here);
+    if (combiner_) combiner_->add_set(id, static_cast<int>(count));
+  } else if (op.kind == OpKind::kRemoveSet) {
+    sets_.erase(op.root);
+    if (combiner_) combiner_->remove_set(op.root);
+  } else if (op.kind == OpKind::kJoin && combiner_) {
+    combiner_->end_join(op.set);
+  }
+}
+
 base::Result<Negotiator::Agreed> Negotiator::agree(BatchDecision decision) {
   Agreed agreed;
   Batch& batch = agreed.batch;
   batch.sequence = decision.sequence;
+  batch.set = decision.set;
   if (decision.error.code != 0) agreed.error = rendezvous::from_wire(decision.error);
   batch.ops.reserve(decision.ids.size());
+  const std::vector<int>& members = sets_.at(batch.set);
+  const std::size_t ranks = members.size();
+  agreed.ranks = static_cast<int>(ranks);
+  agreed.index =
+      static_cast<int>(std::lower_bound(members.begin(), members.end(), rank_) - members.begin());
   for (std::size_t i = 0; i < decision.ids.size(); ++i) {
-    auto found = waiting_name(decision, i);
-    if (!found) return base::fail(found.error());
-    Name& name = **found;
-    Op op = std::move(*name.waiting);
-    remove_waiting(name);
-    if (!agreed.error && !decision.names.empty() && !decision.names[i].empty()) {
-      name.id = decision.ids[i];
-      if (name.id != 0) {
-        name.agreed = signature_of(op);
-        ids_[name.id] = &name;
-      }
+    Name* name = waiting_name(decision, i);
+    if (!name && agreed.error) continue;  // this rank has joined
+    if (!name && decision.signatures.empty()) {
+      return base::fail(broken("batch " + std::to_string(batch.sequence) + " holds a tensor (id " +
+                               std::to_string(decision.ids[i]) + ") that rank " +
+                               std::to_string(rank_) + " has not announced")
+                            .error());
     }
-    if (i == 0) {
-      batch.kind = op.kind;
-      batch.dtype = op.input.dtype;
-      batch.reduce = op.reduce;
-      batch.prescale = op.prescale;
-      batch.postscale = op.postscale;
-      batch.root = op.root;
-    }
-    if (op.kind == OpKind::kAllgather && !agreed.error) {
-      if (decision.rows.size() < (i + 1) * size_)
+    Op op = name ? take_waiting(*name, decision, i) : stand_in(decision, i);
+    if (const std::size_t each = rows_per_rank(op.kind, ranks); each > 0 && !agreed.error) {
+      if (decision.rows.size() != decision.ids.size() * ranks * each) {
         return base::fail(broken("rows are missing").error());
-      std::int64_t row = 1;
-      for (std::size_t d = 1; d < op.input.shape.size(); ++d) row *= op.input.shape[d];
-      auto& counts = batch.counts.emplace_back();
-      for (int rank = 0; rank < size_; ++rank) {
-        counts.push_back(decision.rows[i * size_ + rank] * row);
       }
+      batch.counts.push_back(counts_of(op, decision, i));
     }
     batch.ops.push_back(std::move(op));
+  }
+  if (!batch.ops.empty()) {
+    const Op& op = batch.ops.front();
+    batch.kind = op.kind;
+    batch.dtype = op.input.dtype;
+    batch.reduce = op.reduce;
+    batch.prescale = op.prescale;
+    batch.postscale = op.postscale;
+    batch.root = op.root;
   }
   agreed.rows = std::move(decision.rows);
   return agreed;
 }
 
-base::Result<Name*> Negotiator::waiting_name(const BatchDecision& decision, std::size_t index) {
-  Name* name = nullptr;
+// By name where it was announced so, for an id may be new here and a name may have another id's
+// parameters.
+Name* Negotiator::waiting_name(const BatchDecision& decision, std::size_t index) const {
   if (!decision.names.empty() && !decision.names[index].empty()) {
-    auto found = waiting_by_name_.find(decision.names[index]);
-    if (found != waiting_by_name_.end()) name = found->second;
-  } else if (auto found = ids_.find(decision.ids[index]); found != ids_.end()) {
-    name = found->second;
+    const auto found = waiting_by_name_.find({decision.set, decision.names[index]});
+    if (found != waiting_by_name_.end()) return found->second;
   }
-  if (!name || !name->waiting) {
-    return base::fail(broken("batch " + std::to_string(decision.sequence) + " holds a tensor (id " +
-                             std::to_string(decision.ids[index]) + ") that rank " +
-                             std::to_string(rank_) + " has not announced")
-                          .error());
+  const auto found = ids_.find(decision.ids[index]);
+  return found != ids_.end() && found->second->waiting ? found->second : nullptr;
+}
+
+Op Negotiator::take_waiting(Name& name, const BatchDecision& decision, std::size_t index) {
+  Op op = std::move(*name.waiting);
+  remove_waiting(name);
+  const bool in_full = !decision.names.empty() && !decision.names[index].empty();
+  if (in_full && decision.error.code == 0) {
+    name.id = decision.ids[index];
+    if (name.id != 0) {
+      name.agreed = signature_of(op);
+      ids_[name.id] = &name;
+    }
   }
-  return name;
+  return op;
+}
+
+// For an operation that the others run without this rank, which has joined.
+Op Negotiator::stand_in(const BatchDecision& decision, std::size_t index) {
+  const Signature& s = decision.signatures[index];
+  if (auto known = ids_.find(decision.ids[index]); known != ids_.end()) known->second->agreed = s;
+  Op op;
+  op.kind = s.kind;
+  op.set = s.set;
+  op.name = decision.names.empty() ? std::string() : decision.names[index];
+  op.input = TensorView{nullptr, s.dtype, s.shape, s.device};
+  op.output = op.input;
+  op.reduce = s.reduce;
+  op.prescale = s.prescale;
+  op.postscale = s.postscale;
+  op.root = s.root;
+  return op;
+}
+
+std::vector<std::int64_t> Negotiator::counts_of(const Op& op, const BatchDecision& decision,
+                                                std::size_t index) const {
+  const std::size_t ranks = sets_.at(decision.set).size();
+  const std::size_t each = ranks * rows_per_rank(op.kind, ranks);
+  std::int64_t row = 1;
+  for (std::size_t d = 1; d < op.input.shape.size(); ++d) row *= op.input.shape[d];
+  std::vector<std::int64_t> counts;
+  for (std::size_t i = 0; i < each; ++i) {
+    counts.push_back(decision.rows[index * each + i] * row);
+  }
+  return counts;
 }
 
 void Negotiator::remove_waiting(Name& name) {
-  if (name.in_full) waiting_by_name_.erase(name.text);
+  if (name.in_full) waiting_by_name_.erase(name.full());
   waiting_.back()->place = name.place;
   std::swap(waiting_[name.place], waiting_.back());
   waiting_.pop_back();

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -35,12 +36,16 @@ class Negotiator {
 
   void announce(Name& name, Op op);
   void announce_leaving();
-  // Moves messages; rank 0 decides about what is ready if it may. True if anything has moved.
-  base::Result<bool> progress(bool may_decide);
+  // Moves messages; rank 0 decides about what is ready, other than in the sets that are busy. True
+  // if anything has moved.
+  base::Result<bool> progress(const std::vector<std::int32_t>& busy);
 
   struct Agreed {
-    Batch batch;                       // with this rank's operations
-    std::vector<std::int64_t> rows;    // allgather: per operation, per rank
+    // With this rank's operations. Where it has joined, some have no handle and no tensors, only
+    // shapes.
+    Batch batch;
+    std::vector<std::int64_t> rows;    // see BatchDecision
+    int ranks = 1, index = 0;          // of the set; this one's place among them
     std::optional<base::Error> error;  // they end with it instead
   };
   std::optional<Agreed> next();
@@ -67,14 +72,20 @@ class Negotiator {
   base::Result<bool> receive_decisions();
   base::Result<void> apply(Decisions decisions);
   base::Result<Agreed> agree(BatchDecision decision);
-  base::Result<Name*> waiting_name(const BatchDecision& decision, std::size_t index);
+  Name* waiting_name(const BatchDecision& decision, std::size_t index) const;
+  Op take_waiting(Name& name, const BatchDecision& decision, std::size_t index);
+  Op stand_in(const BatchDecision& decision, std::size_t index);
+  std::vector<std::int64_t> counts_of(const Op& op, const BatchDecision& decision,
+                                      std::size_t index) const;
+  void apply_control(const Agreed& agreed);
   void forget(NameId id);
   void add_to_report(Name& name);
   void remove_waiting(Name& name);
   void broadcast(base::ByteSpan decisions);
   bool is_over() const;
 
-  const int rank_, size_;
+  const Topology topology_;
+  const int rank_;
   const bool leader_;
   std::vector<Peer> below_;  // whose reports come here
   std::optional<Peer> above_;
@@ -82,7 +93,8 @@ class Negotiator {
   std::optional<Combiner> combiner_;
   Report report_;  // this rank's, not yet sent
   std::vector<Name*> waiting_;
-  std::unordered_map<std::string_view, Name*> waiting_by_name_;  // announced in full
+  std::map<std::int32_t, std::vector<int>> sets_;                        // ranks of each
+  std::unordered_map<FullName, Name*, FullName::Hash> waiting_by_name_;  // announced in full
   std::unordered_map<NameId, Name*> ids_;
   std::deque<Agreed> agreed_;
   std::vector<Name*> forgotten_;

@@ -13,6 +13,7 @@ namespace hv::runtime {
 
 WorldImpl::WorldImpl(Parts parts)
     : plane_(parts.plane),
+      sets_(plane_.topology.rank, plane_.topology.size),
       hosts_(std::move(parts.hosts)),
       knobs_(parts.knobs),
       store_(std::move(parts.store)),
@@ -22,12 +23,17 @@ base::Result<World> WorldImpl::make(Parts parts, base::Deadline deadline) {
   EngineParts engine;
   engine.backends = std::move(parts.backends);
   engine.recorder = std::move(parts.recorder);
+  const auto sets = std::move(parts.process_sets);
   auto world = std::make_shared<WorldImpl>(std::move(parts));
   if (auto ok = world->start(std::move(engine), deadline); !ok) {
     world->ended_ = true;
     return base::fail(ok.error());
   }
-  return World(std::move(world));
+  for (const auto& ranks : sets) {
+    if (auto added = world->add_set(ranks); !added) return base::fail(added.error());
+  }
+  auto all = world->sets_.all_ranks();
+  return World(std::move(world), std::move(all));
 }
 
 base::Result<void> WorldImpl::start(EngineParts parts, base::Deadline deadline) {
@@ -150,5 +156,64 @@ std::string WorldImpl::who(int rank) const {
 }
 
 Handle WorldImpl::submit(Op op) { return Handle(value_or_raise(engine_->submit(std::move(op)))); }
+
+// With HVRUN_DISABLE_GROUP_FUSION a group runs with its own tensors only, on all ranks alike.
+Handle WorldImpl::submit_group(std::string_view name, std::vector<Op> ops) {
+  if (knobs_.group_fusion_off) {
+    const auto number = static_cast<std::uint32_t>(std::hash<std::string_view>()(name));
+    for (Op& op : ops) op.group = number | 1;
+  }
+  return Handle(value_or_raise(engine_->submit_group(std::move(ops))));
+}
+
+std::shared_ptr<HandleState> WorldImpl::make_handle() const {
+  return std::make_shared<HandleState>(engine_, now_ns());
+}
+
+// ---- process sets ----------------------------------------------------------------------------
+
+base::Result<std::int64_t> WorldImpl::agree_on(Op op) {
+  op.name = "process set";
+  auto handle = engine_->submit(std::move(op));
+  if (!handle) return base::fail(handle.error());
+  engine_->wait(**handle, base::Deadline::never());
+  if ((*handle)->error()) return base::fail(*(*handle)->error());
+  const auto& rows = (*handle)->rows();
+  return rows.empty() ? 0 : rows.front();
+}
+
+base::Result<ProcessSets::Set> WorldImpl::add_set(const std::vector<int>& ranks) {
+  auto sorted = sets_.check(ranks);
+  if (!sorted) return base::fail(sorted.error());
+  Op op;
+  op.kind = OpKind::kAddSet;
+  op.input.shape.assign(sorted->begin(), sorted->end());
+  auto id = agree_on(std::move(op));
+  if (!id) return base::fail(id.error());
+  const auto set = static_cast<std::int32_t>(*id);
+  const auto deadline = base::Deadline::after(std::chrono::seconds(knobs_.start_timeout_s));
+  auto backend = make_host_backend(plane_, set, *sorted, deadline);
+  if (!backend) return base::fail(backend.error());
+  if (*backend) engine_->add_backend(set, *sorted, std::move(*backend));
+  return sets_.add(set, std::move(*sorted));
+}
+
+base::Result<void> WorldImpl::remove_set(std::int32_t id) {
+  if (id == 0) {
+    return base::fail(base::Code::kInvalidArgument,
+                      "remove_process_set: set 0 holds all ranks and stays");
+  }
+  if (!sets_.find(id)) {
+    return base::fail(base::Code::kInvalidArgument, "remove_process_set: there is no set " +
+                                                        std::to_string(id) + " in this world");
+  }
+  Op op;
+  op.kind = OpKind::kRemoveSet;
+  op.root = id;
+  if (auto agreed = agree_on(std::move(op)); !agreed) return base::fail(agreed.error());
+  engine_->remove_backend(id);
+  sets_.remove(id);
+  return {};
+}
 
 }  // namespace hv::runtime

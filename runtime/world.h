@@ -16,6 +16,7 @@
 #include "rendezvous/contract.h"
 #include "rendezvous/store.h"
 #include "runtime/engine.h"
+#include "runtime/process_sets.h"
 
 namespace hv::runtime {
 
@@ -28,10 +29,12 @@ class WorldImpl {
     Knobs knobs;
     std::vector<std::unique_ptr<Backend>> backends;  // empty: the host backend
     std::optional<std::string> recorder = {};        // see EngineParts
+    std::vector<std::vector<int>> process_sets;      // to begin with
   };
   // What init() does, with the environment as an argument. `identity` tells hosts apart; tests
   // pretend with it.
-  static base::Result<World> join(const rendezvous::Getenv& getenv, std::string identity);
+  static base::Result<World> join(const rendezvous::Getenv& getenv, std::string identity,
+                                  const InitOptions& options = {});
   static base::Result<World> make(Parts parts, base::Deadline deadline);
 
   explicit WorldImpl(Parts parts);
@@ -40,6 +43,14 @@ class WorldImpl {
   const Topology& topology() const { return plane_.topology; }
   const std::string& host() const { return hosts_[topology().rank]; }
   Handle submit(Op op);
+  Handle submit_group(std::string_view name, std::vector<Op> ops);
+  std::shared_ptr<HandleState> make_handle() const;
+
+  const ProcessSets& sets() const { return sets_; }
+  // Collective over all ranks, blocking.
+  base::Result<ProcessSets::Set> add_set(const std::vector<int>& ranks);
+  base::Result<void> remove_set(std::int32_t id);
+
   std::shared_ptr<CommunicatorImpl> communicator();
   void ask_timeline(bool on, const std::string& path, bool mark_cycles);
   void shutdown();
@@ -47,8 +58,10 @@ class WorldImpl {
  private:
   base::Result<void> start(EngineParts parts, base::Deadline deadline);
   std::string who(int rank) const;
+  base::Result<std::int64_t> agree_on(Op op);
 
   DataPlane plane_;
+  ProcessSets sets_;
   std::vector<std::string> hosts_;
   Knobs knobs_;
   std::shared_ptr<rendezvous::Store> store_;

@@ -1,15 +1,17 @@
 #include "runtime/backend/host_backend.h"
 
-#include <atomic>
-#include <mutex>
+#include <algorithm>
 #include <utility>
 
 #include "runtime/collective/lane.h"
+#include "runtime/collective/pieces.h"
 
 namespace hv::runtime {
 namespace {
 
-constexpr int kBackendLane = 0;  // raw communicators have lanes 1, 2, …
+// Raw communicators have lanes 1, 2, …; process sets those from here on.
+constexpr int kBackendLane = 0;
+constexpr int kSetLanes = 1 << 20;
 
 std::byte* bytes_of(const TensorView& tensor) { return static_cast<std::byte*>(tensor.data); }
 
@@ -19,18 +21,19 @@ void add_stretch(std::vector<Stretch>& stretches, std::size_t at, const TensorVi
 }
 
 // Purpose: batches over shared memory and the transport, packed straight into shared slots. Thread:
-// the baton holder's, except abort(). Owner: the lane with its slots. Failure: the first error ends
-// all batches; abort() takes effect at the next progress().
+// the baton holder's, except abort(). Owner: the lane with its slots; the world's moves the
+// transport too. Failure: the first error ends all batches; abort() takes effect at the next
+// progress().
 class HostBackend final : public Backend {
  public:
-  HostBackend(DataPlane plane, std::unique_ptr<Lane> lane)
-      : plane_(std::move(plane)), lane_(std::move(lane)) {}
+  HostBackend(DataPlane plane, std::unique_ptr<Lane> lane, bool of_world)
+      : plane_(std::move(plane)), lane_(std::move(lane)), of_world_(of_world) {}
 
   bool can_run(const Batch& batch) const override {
     for (const auto& op : batch.ops) {
       if (op.input.device >= 0 || op.output.device >= 0) return false;
     }
-    return batch.kind != OpKind::kAllreduce || check_reduction(batch.dtype, batch.reduce);
+    return !is_reduction(batch.kind) || check_reduction(batch.dtype, batch.reduce);
   }
 
   void start(Batch batch, Done done) override {
@@ -52,7 +55,16 @@ class HostBackend final : public Backend {
       case OpKind::kAllgather:
         add_allgather(work, batch);
         break;
+      case OpKind::kReducescatter:
+        add_reducescatters(work, batch);
+        break;
+      case OpKind::kAlltoall:
+        add_alltoall(work, batch);
+        break;
       case OpKind::kBarrier:
+      case OpKind::kJoin:
+      case OpKind::kAddSet:
+      case OpKind::kRemoveSet:
         break;
     }
     if (work.bytes == 0 && batch.kind != OpKind::kBarrier) return done({});
@@ -60,8 +72,8 @@ class HostBackend final : public Backend {
   }
 
   bool progress() override {
-    const bool moved =
-        plane_.transport && plane_.transport->progress(base::Deadline::at(base::Clock::now()));
+    const bool moved = of_world_ && plane_.transport &&
+                       plane_.transport->progress(base::Deadline::at(base::Clock::now()));
     return lane_->poll() || moved;
   }
 
@@ -83,7 +95,9 @@ class HostBackend final : public Backend {
   void add_broadcast(Work& work, const Batch& batch) const {
     const bool am_root = plane_.topology.rank == batch.root;
     for (const auto& op : batch.ops) {
-      add_stretch(am_root ? work.inputs : work.outputs, work.bytes, op.output);
+      if (am_root) add_stretch(work.inputs, work.bytes, op.input);
+      const bool in_place = am_root && op.input.data == op.output.data;
+      if (!in_place) add_stretch(work.outputs, work.bytes, op.output);
       work.bytes += op.output.bytes();
     }
   }
@@ -91,8 +105,9 @@ class HostBackend final : public Backend {
     for (std::size_t i = 0; i < batch.ops.size(); ++i) {
       const auto& op = batch.ops[i];
       const std::size_t begin = work.bytes;
-      for (int rank = 0; rank < plane_.topology.size; ++rank) {
-        const auto bytes = static_cast<std::size_t>(batch.counts[i][rank]) * size_of(batch.dtype);
+      for (int index = 0; index < plane_.topology.size; ++index) {
+        const int rank = plane_.topology.ranks[index];
+        const auto bytes = static_cast<std::size_t>(batch.counts[i][index]) * size_of(batch.dtype);
         if (bytes == 0) continue;
         if (rank == plane_.topology.rank) add_stretch(work.inputs, work.bytes, op.input);
         work.blocks.push_back({{work.bytes, work.bytes + bytes}, rank});
@@ -104,16 +119,60 @@ class HostBackend final : public Backend {
     }
   }
 
+  void add_reducescatters(Work& work, const Batch& batch) const {
+    std::size_t all = 0;
+    for (const auto& op : batch.ops) all += op.input.bytes();
+    const int ranks = plane_.topology.size;
+    const std::size_t width = piece_width(lane_->plan_for(batch.kind, all), ranks);
+    for (const auto& op : batch.ops) {
+      const std::int64_t rows = op.input.shape[0];
+      const std::size_t row = rows == 0 ? 0 : op.input.bytes() / static_cast<std::size_t>(rows);
+      std::vector<std::size_t> blocks;
+      for (int i = 0; i < ranks; ++i) {
+        blocks.push_back(row * static_cast<std::size_t>(share_of_rows(rows, i, ranks)));
+      }
+      add_reducescatter(work, plane_.topology, width, blocks, bytes_of(op.input),
+                        bytes_of(op.output));
+    }
+  }
+  void add_alltoall(Work& work, const Batch& batch) const {
+    const auto ranks = static_cast<std::size_t>(plane_.topology.size);
+    std::vector<std::size_t> blocks;
+    for (std::int64_t count : batch.counts.front()) {
+      blocks.push_back(static_cast<std::size_t>(count) * size_of(batch.dtype));
+    }
+    const Plan plan = lane_->plan_for(batch.kind, longest_of(blocks, ranks));
+    const Op& op = batch.ops.front();
+    fill_alltoall(work, plane_.topology, piece_width(plan, plane_.topology.size), blocks,
+                  bytes_of(op.input), bytes_of(op.output));
+  }
+
   DataPlane plane_;
   std::unique_ptr<Lane> lane_;
+  const bool of_world_;
 };
 
 }  // namespace
 
 base::Result<std::unique_ptr<Backend>> make_host_backend(DataPlane plane, base::Deadline deadline) {
-  auto lane = Lane::open(plane, kBackendLane, Slots::Wake::kDoorbell, false, deadline);
+  auto lane = Lane::open(plane, {kBackendLane, Slots::Wake::kDoorbell, false}, deadline);
   if (!lane) return base::fail(lane.error());
-  return std::make_unique<HostBackend>(std::move(plane), std::move(*lane));
+  return std::make_unique<HostBackend>(std::move(plane), std::move(*lane), true);
+}
+
+base::Result<std::unique_ptr<Backend>> make_host_backend(DataPlane plane, std::int32_t set,
+                                                         const std::vector<int>& ranks,
+                                                         base::Deadline deadline) {
+  const Lane::Options options{kSetLanes + set, Slots::Wake::kDoorbell, false};
+  if (!std::binary_search(ranks.begin(), ranks.end(), plane.topology.rank)) {
+    auto shared = Lane::absent(plane, ranks, options, deadline);
+    if (!shared) return base::fail(shared.error());
+    return std::unique_ptr<Backend>();
+  }
+  plane.topology = subset(plane.topology, ranks);
+  auto lane = Lane::open(plane, options, deadline);
+  if (!lane) return base::fail(lane.error());
+  return std::make_unique<HostBackend>(std::move(plane), std::move(*lane), false);
 }
 
 }  // namespace hv::runtime

@@ -56,6 +56,11 @@ std::vector<DataPlane> make_inproc_data_planes(const std::vector<int>& ranks_per
 // Collective. Blocks until the ranks of this host share their slots. An allgather's op.output has
 // room for everything (counts of all ranks); a broadcast's tensor is in op.output on every rank.
 base::Result<std::unique_ptr<Backend>> make_host_backend(DataPlane plane, base::Deadline deadline);
+// The same for a process set, with memory and messages of its own. Collective over all ranks of the
+// world; null on those that are not in the set. Leaves the transport to the world's backend.
+base::Result<std::unique_ptr<Backend>> make_host_backend(DataPlane plane, std::int32_t set,
+                                                         const std::vector<int>& ranks,
+                                                         base::Deadline deadline);
 
 // Lets a caller's thread drive the engine: takes the baton, runs `begin`, and moves everything
 // (other batches too) until `finished` says so or the world has failed. Implemented by the engine;

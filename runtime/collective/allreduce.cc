@@ -69,7 +69,8 @@ Task reduce_slices(Strand& strand, Stage& stage, const Running& running, Chunk c
   const int owners = running.plan.owners;
   const int me = slots.rank();
   const Range mine = me < owners ? slice_of(chunk.range, me, owners) : Range{};
-  const bool in_place = !mine.empty() && work.bytes / work.inputs.size() >= kWorthAFold;
+  const bool by_rank = running.plan.cross == CrossAlgorithm::kByRank;
+  const bool in_place = !by_rank && !mine.empty() && work.bytes / work.inputs.size() >= kWorthAFold;
 
   co_await until(strand, [&] { return slots.free(chunk.number); });
   std::byte* own_slot = slots.data(me, chunk.number);
@@ -86,10 +87,15 @@ Task reduce_slices(Strand& strand, Stage& stage, const Running& running, Chunk c
   if (!mine.empty()) {
     int next = 0;
     co_await until(strand, [&] { return all_arrived(strand, stage, running, chunk, next); });
-    reduced = slice_memory(stage, running, chunk, mine);
-    fold_slice(stage, running, chunk, mine, reduced, in_place);
-    if (stage.hosts() > 1) {
-      co_await run_exchange(strand, stage, running, chunk, reduced, mine.size());
+    if (by_rank) {
+      reduced = own_slot + (mine.begin - chunk.range.begin);
+      co_await exchange_by_rank(strand, stage, running, chunk, mine);
+    } else {
+      reduced = slice_memory(stage, running, chunk, mine);
+      fold_slice(stage, running, chunk, mine, reduced, in_place);
+      if (stage.hosts() > 1) {
+        co_await run_exchange(strand, stage, running, chunk, reduced, mine.size());
+      }
     }
     slots.publish_reduced(chunk.number);
   }

@@ -45,7 +45,7 @@ Task run_broadcast(Strand& strand, Stage& stage, const Running& running, Chunk c
     if (hosts > 1 && !mine.empty()) {
       send_down(stage, chunk, 0, {from + (mine.begin - chunk.range.begin), mine.size()}, sent);
     }
-    if (!am_root) unpack(from, chunk.range, work.outputs);
+    unpack(from, chunk.range, work.outputs);  // the root has none, in place
   } else {
     if (!mine.empty()) {
       const std::span<std::byte> slice{

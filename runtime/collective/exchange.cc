@@ -208,6 +208,8 @@ Task run_exchange(Strand& strand, Stage& stage, const Running& running, Chunk ch
       return exchange_tree(strand, slice);
     case CrossAlgorithm::kRing:
       return exchange_ring(strand, slice);
+    case CrossAlgorithm::kByRank:
+      break;  // has no sums of hosts to exchange
   }
   std::terminate();
 }

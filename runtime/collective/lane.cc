@@ -17,17 +17,33 @@ Sizes sizes_of(const Topology& topology) {
   return sizes;
 }
 
+// `ranks` are those of this host.
+Slots::Options slots_for(const DataPlane& plane, const std::vector<int>& ranks,
+                         const Lane::Options& options) {
+  Slots::Options slots{"lane/" + std::to_string(options.id),
+                       {},
+                       plane.tuning.slots,
+                       plane.tuning.slot_bytes,
+                       options.wake};
+  for (int rank : ranks) slots.members.push_back(plane.topology.group_rank_of[rank]);
+  return slots;
+}
+
 bool is_half(DType dtype) { return dtype == DType::kFloat16 || dtype == DType::kBFloat16; }
 
 // Splits a scale between the fold within a host and the result across hosts. The sum of a host must
 // not overflow float16 on its way to an average, so it travels divided by the power of two above
 // the number of ranks, which is exact.
-void split_scale(Running& running, int ranks, int hosts) {
+void split_scale(Running& running, int ranks, int hosts, bool by_rank) {
   const Work& work = running.work;
   const Scale all = make_scale(work.dtype, work.reduce, ranks, work.prescale, work.postscale);
   running.local = all;
   running.final = Scale{};
   if (hosts == 1) return;
+  if (by_rank) {  // nothing is reduced within a host alone
+    running.final = all;
+    return;
+  }
   double shrink = 1.0;
   if (is_half(work.dtype) && work.reduce == ReduceOp::kAverage) {
     shrink = 1.0 / static_cast<double>(std::bit_ceil(static_cast<unsigned>(ranks)));
@@ -38,27 +54,39 @@ void split_scale(Running& running, int ranks, int hosts) {
 
 }  // namespace
 
-base::Result<std::unique_ptr<Lane>> Lane::open(const DataPlane& plane, int id, Slots::Wake wake,
-                                               bool blocking, base::Deadline deadline) {
-  auto slots = Slots::open(plane.local, "lane/" + std::to_string(id), plane.tuning.slots,
-                           plane.tuning.slot_bytes, wake, deadline);
+base::Result<std::unique_ptr<Lane>> Lane::open(const DataPlane& plane, const Options& options,
+                                               base::Deadline deadline) {
+  auto slots =
+      Slots::open(plane.local, slots_for(plane, plane.topology.local_ranks(), options), deadline);
   if (!slots) return base::fail(slots.error());
-  return std::unique_ptr<Lane>(new Lane(plane, id, std::move(*slots), blocking));
+  return std::unique_ptr<Lane>(new Lane(plane, options, std::move(*slots)));
 }
 
-Lane::Lane(const DataPlane& plane, int id, Slots slots, bool blocking)
+base::Result<void> Lane::absent(const DataPlane& world, const std::vector<int>& ranks,
+                                const Options& options, base::Deadline deadline) {
+  std::vector<int> here;
+  const Topology& topology = world.topology;
+  std::copy_if(ranks.begin(), ranks.end(), std::back_inserter(here),
+               [&](int rank) { return topology.host_of[rank] == topology.my_host(); });
+  if (here.empty()) return {};
+  auto slots = Slots::open(world.local, slots_for(world, here, options), deadline);
+  if (!slots) return base::fail(slots.error());
+  return {};
+}
+
+Lane::Lane(const DataPlane& plane, const Options& options, Slots slots)
     : plane_(plane),
       stage_{plane.topology,
              sizes_of(plane.topology),
              std::move(slots),
-             plane.transport,
-             kDataPlaneTag | static_cast<Tag>(id) << 40,
-             blocking,
+             plane.topology.hosts.size() > 1 ? plane.transport : nullptr,
+             kDataPlaneTag | static_cast<Tag>(options.id) << 40,
+             options.blocking,
              {},
              {},
              {}} {
   stage_.scratch.resize(stage_.slots.count());
-  stage_.sources.resize(std::max(stage_.slots.size(), stage_.hosts()));
+  stage_.sources.resize(static_cast<std::size_t>(stage_.sizes.ranks));
   for (int i = 0; i < stage_.slots.count(); ++i) flights_.emplace_back(frames_);
 }
 
@@ -90,11 +118,16 @@ void Lane::start(Work work, Done done) {
   collective->started = 0;
   collective->chunks_left = 0;
   collective->all_started = false;
-  split_scale(*collective, stage_.sizes.ranks, stage_.sizes.hosts);
+  split_scale(*collective, stage_.sizes.ranks, stage_.sizes.hosts,
+              collective->plan.cross == CrossAlgorithm::kByRank);
   last_plan_ = collective->plan;
   queue_.push_back(std::move(collective));
   if (failure_) return;  // poll() ends it
   start_chunks();
+}
+
+Plan Lane::plan_for(OpKind kind, std::size_t bytes) const {
+  return choose_plan(kind, bytes, false, stage_.sizes, plane_.tuning);
 }
 
 // Chunks start in order, as long as the slot of the next one has landed.
@@ -147,6 +180,14 @@ Task Lane::make_task(Flight& flight, Chunk chunk) {
       return run_allgather(flight.strand, stage_, collective, chunk);
     case OpKind::kBarrier:
       return run_barrier(flight.strand, stage_, collective, chunk);
+    case OpKind::kReducescatter:
+      return run_reducescatter(flight.strand, stage_, collective, chunk);
+    case OpKind::kAlltoall:
+      return run_alltoall(flight.strand, stage_, collective, chunk);
+    case OpKind::kJoin:
+    case OpKind::kAddSet:
+    case OpKind::kRemoveSet:
+      break;
   }
   std::terminate();
 }

@@ -23,10 +23,17 @@ namespace hv::runtime {
 
 class Lane {
  public:
-  // `id`: equal on all ranks, once per lane of a data plane. `blocking`: each rank finishes one
-  // collective before it starts the next.
-  static base::Result<std::unique_ptr<Lane>> open(const DataPlane& plane, int id, Slots::Wake wake,
-                                                  bool blocking, base::Deadline deadline);
+  struct Options {
+    int id = 0;  // equal on all ranks, once per lane of a world
+    Slots::Wake wake = Slots::Wake::kDoorbell;
+    bool blocking = false;  // each rank finishes one collective before it starts the next
+  };
+  // Collective over the plane's ranks, and over the others of their hosts, which call absent().
+  static base::Result<std::unique_ptr<Lane>> open(const DataPlane& plane, const Options& options,
+                                                  base::Deadline deadline);
+  // For a rank that is not among `ranks`, whose lane this is.
+  static base::Result<void> absent(const DataPlane& world, const std::vector<int>& ranks,
+                                   const Options& options, base::Deadline deadline);
   ~Lane();
 
   // An empty work to fill in for start(); its vectors keep their memory.
@@ -36,6 +43,9 @@ class Lane {
   bool poll();
   bool idle() const { return queue_.empty(); }
   void fail(const base::Error& why);
+  // How a collective of so many bytes would run.
+  Plan plan_for(OpKind kind, std::size_t bytes) const;
+  const Topology& topology() const { return stage_.topology; }
 
   const Sizes& sizes() const { return stage_.sizes; }
   Slots& slots() { return stage_.slots; }
@@ -56,7 +66,7 @@ class Lane {
     Collective* collective = nullptr;
   };
 
-  Lane(const DataPlane& plane, int id, Slots slots, bool blocking);
+  Lane(const DataPlane& plane, const Options& options, Slots slots);
   bool start_chunks();
   void launch(Flight& flight, Collective& collective);
   void land(Flight& flight);

@@ -55,7 +55,8 @@ void override_table(Plan& plan, const Sizes& sizes, const Tuning& tuning) {
   if (tuning.local) plan.local = *tuning.local;
   if (!tuning.cross) return;
   if (tuning.cross == CrossAlgorithm::kHalving && !is_power_of_two(sizes.hosts)) return;
-  if (tuning.cross == CrossAlgorithm::kRing && tuning.deterministic) return;
+  const bool reorders = tuning.cross == CrossAlgorithm::kRing;
+  if (reorders && tuning.determinism != Determinism::kOff) return;
   plan.cross = *tuning.cross;
 }
 
@@ -85,6 +86,8 @@ std::string_view to_string(CrossAlgorithm algorithm) {
       return "tree";
     case CrossAlgorithm::kRing:
       return "ring";
+    case CrossAlgorithm::kByRank:
+      return "by-rank";
   }
   return "unknown";
 }
@@ -130,6 +133,10 @@ Plan choose_plan(OpKind kind, std::size_t bytes, bool may_be_in_place, const Siz
     plan.chunk_bytes = row->chunk_bytes;
   }
   override_table(plan, sizes, tuning);
+  if (sizes.hosts > 1 && is_reduction(kind) && tuning.determinism == Determinism::kPlacement) {
+    plan.cross = CrossAlgorithm::kByRank;
+    plan.owners = sizes.smallest_host;
+  }
   if (sizes.hosts > 1 || kind != OpKind::kAllreduce) plan.local = LocalAlgorithm::kSlices;
   if (sizes.hosts == 1 && may_be_in_place && bytes >= kInPlaceBytes) {
     plan.local = LocalAlgorithm::kInPlace;

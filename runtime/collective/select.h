@@ -26,6 +26,7 @@ enum class CrossAlgorithm : std::uint8_t {
   kHalving,   // halves to a partner, then back: least bytes, log steps; powers of two only
   kTree,      // up to host 0 and down again: fewest messages
   kRing,      // neighbours only; adds in another order, so never by default
+  kByRank,    // kDirect with every rank's input instead of each host's sum: most bytes
 };
 std::string_view to_string(LocalAlgorithm algorithm);
 std::string_view to_string(CrossAlgorithm algorithm);
@@ -35,11 +36,15 @@ struct Sizes {  // of the job
   int smallest_host = 1, largest_host = 1;  // ranks
 };
 
+// What results may depend on, besides the inputs. kOn: on which ranks share a host. kPlacement: on
+// nothing. kOff: on the algorithm too.
+enum class Determinism : std::uint8_t { kOff, kOn, kPlacement };
+
 // What the user or a measurement may set; all ranks must agree.
 struct Tuning {
   std::size_t slot_bytes = 1u << 20;  // of a shared slot: the largest chunk
   int slots = 4;                      // chunks in flight
-  bool deterministic = true;
+  Determinism determinism = Determinism::kOn;
   bool one_owner = false;               // between hosts, one rank of each host moves everything
   std::optional<LocalAlgorithm> local;  // where they apply, instead of the table's choice
   std::optional<CrossAlgorithm> cross;

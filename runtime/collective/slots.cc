@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <ctime>
 
 namespace hv::runtime {
@@ -17,24 +18,25 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
 
 }  // namespace
 
-base::Result<Slots> Slots::open(std::shared_ptr<LocalGroup> group, std::string_view key, int slots,
-                                std::size_t slot_bytes, Wake wake, base::Deadline deadline) {
+base::Result<Slots> Slots::open(std::shared_ptr<LocalGroup> group, const Options& options,
+                                base::Deadline deadline) {
   static_assert(sizeof(std::atomic<std::uint64_t>) == 8 &&
                 std::atomic<std::uint64_t>::is_always_lock_free);
   Slots s;
-  s.rank_ = group->rank();
-  s.size_ = group->size();
-  s.slots_ = slots;
-  s.wake_ = wake;
-  s.slot_bytes_ = round_up(slot_bytes, kPage);
-  s.data_offset_ =
-      round_up(sizeof(Sleeper) + sizeof(Flags) * static_cast<std::size_t>(slots), kPage);
-  auto segment = group->segment(
-      key, s.data_offset_ + s.slot_bytes_ * static_cast<std::size_t>(slots), deadline);
+  s.members_ = options.members;
+  s.size_ = static_cast<int>(options.members.size());
+  const auto self = std::find(s.members_.begin(), s.members_.end(), group->rank());
+  s.rank_ = self == s.members_.end() ? -1 : static_cast<int>(self - s.members_.begin());
+  s.slots_ = options.slots;
+  s.wake_ = options.wake;
+  s.slot_bytes_ = round_up(options.slot_bytes, kPage);
+  const auto slots = static_cast<std::size_t>(options.slots);
+  s.data_offset_ = round_up(sizeof(Sleeper) + sizeof(Flags) * slots, kPage);
+  auto segment = group->segment(options.key, s.data_offset_ + s.slot_bytes_ * slots, deadline);
   if (!segment) return base::fail(segment.error());
   s.group_ = std::move(group);
   s.segment_ = std::move(*segment);
-  for (int r = 0; r < s.size_; ++r) s.bases_.push_back(s.segment_.part(r).data());
+  for (int local : s.members_) s.bases_.push_back(s.segment_.part(local).data());
   // Zeroed memory is a valid initial state of all flags, whoever looks first.
   return s;
 }
@@ -71,7 +73,7 @@ void Slots::wake_peers() {
   for (int r = 0; r < size_; ++r) {
     if (r == rank_) continue;
     if (wake_ == Wake::kDoorbell) {
-      group_->ring(r);
+      group_->ring(members_[r]);
     } else if (auto& word = sleeper(r).asleep; word.load(std::memory_order_seq_cst) != 0) {
       word.store(0, std::memory_order_seq_cst);
       ::syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);

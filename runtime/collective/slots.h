@@ -44,11 +44,18 @@ class Slots {
   // on other things too), or by a futex in the segment (a thread that waits for nothing else).
   enum class Wake : std::uint8_t { kDoorbell, kFutex };
 
-  static base::Result<Slots> open(std::shared_ptr<LocalGroup> group, std::string_view key,
-                                  int slots, std::size_t slot_bytes, Wake wake,
+  struct Options {
+    std::string key;           // equal on all ranks of the host
+    std::vector<int> members;  // local ranks of the group that share them, ascending
+    int slots = 1;
+    std::size_t slot_bytes = 0;
+    Wake wake = Wake::kDoorbell;
+  };
+  // Collective over the whole group; who is not a member gets slots of rank -1, of no use.
+  static base::Result<Slots> open(std::shared_ptr<LocalGroup> group, const Options& options,
                                   base::Deadline deadline);
 
-  int rank() const { return rank_; }
+  int rank() const { return rank_; }  // among the members
   int size() const { return size_; }
   int count() const { return slots_; }
   std::size_t slot_bytes() const { return slot_bytes_; }
@@ -105,6 +112,7 @@ class Slots {
 
   std::shared_ptr<LocalGroup> group_;
   Segment segment_;
+  std::vector<int> members_;
   std::vector<std::byte*> bases_;
   std::size_t data_offset_ = 0, slot_bytes_ = 0;
   int rank_ = 0, size_ = 1, slots_ = 1;

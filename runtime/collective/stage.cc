@@ -11,7 +11,7 @@ constexpr int kBytesBits = 40;
 std::uint64_t signature_of(const Work& work) {
   const auto kind = static_cast<std::uint64_t>(work.kind);
   const auto dtype = static_cast<std::uint64_t>(work.dtype);
-  const auto reduce = work.kind == OpKind::kAllreduce ? static_cast<std::uint64_t>(work.reduce) : 0;
+  const auto reduce = is_reduction(work.kind) ? static_cast<std::uint64_t>(work.reduce) : 0;
   const auto root =
       work.kind == OpKind::kBroadcast ? static_cast<std::uint64_t>(work.root) & 0xfff : 0;
   return ((kind << 8 | dtype << 4 | reduce) << 12 | root) << kBytesBits |
@@ -27,7 +27,7 @@ std::string describe_signature(std::uint64_t signature) {
   std::string text(to_string(kind));
   if (kind == OpKind::kBarrier) return text;
   text += " of " + std::to_string(bytes) + " bytes of " + std::string(to_string(dtype));
-  if (kind == OpKind::kAllreduce) text += ", " + std::string(to_string(reduce));
+  if (is_reduction(kind)) text += ", " + std::string(to_string(reduce));
   if (kind == OpKind::kBroadcast) text += " from rank " + std::to_string(head & 0xfff);
   return text;
 }

@@ -81,12 +81,19 @@ Task run_in_place(Strand& strand, Stage& stage, const Running& running, Chunk ch
                   bool& in_place);
 Task run_broadcast(Strand& strand, Stage& stage, const Running& running, Chunk chunk);
 Task run_allgather(Strand& strand, Stage& stage, const Running& running, Chunk chunk);
+Task run_reducescatter(Strand& strand, Stage& stage, const Running& running, Chunk chunk);
+Task run_alltoall(Strand& strand, Stage& stage, const Running& running, Chunk chunk);
 Task run_barrier(Strand& strand, Stage& stage, const Running& running, Chunk chunk);
 
 // Between the hosts: combines `bytes` at `data`, this host's part of a result, with those of the
 // counterparts on all other hosts, in place.
 Task run_exchange(Strand& strand, Stage& stage, const Running& running, Chunk chunk,
                   std::byte* data, std::size_t bytes);
+
+// The same without reducing anything within a host first: every rank's input, as its slot holds it,
+// in order of rank. `slice`: of the chunk; the result is put into this rank's slot.
+Task exchange_by_rank(Strand& strand, Stage& stage, const Running& running, Chunk chunk,
+                      Range slice);
 
 // Steps that several kinds share.
 void pack(const std::vector<Stretch>& from, Range range, std::byte* to);

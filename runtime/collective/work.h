@@ -30,7 +30,8 @@ struct Stretch {
   std::byte* data = nullptr;
 };
 
-// Allgather: bytes of the concatenation that come from one rank.
+// Bytes of the concatenation that come from one rank (allgather), or that one rank gets
+// (reducescatter; alltoall, of this rank's own).
 struct Block {
   Range range;
   int rank = 0;
@@ -50,13 +51,18 @@ struct Work {
   Segment shared;
   std::size_t offset = 0;
   std::vector<Stretch> inputs, outputs;  // ascending
-  std::vector<Block> blocks;             // allgather: all ranks', ascending, without empty ones
-  Moments* moments = nullptr;            // to be filled in; null: nobody wants them
+  std::vector<Block> blocks;             // all ranks', ascending, without empty ones
+  // Alltoall: every rank has a concatenation of its own, of what it sends, and `bytes` is the
+  // length of the longest. Per rank here: what of its concatenation comes to this one, and where
+  // to.
+  std::vector<std::vector<Stretch>> arrivals;
+  Moments* moments = nullptr;  // to be filled in; null: nobody wants them
 
   void clear() {
     inputs.clear();
     outputs.clear();
     blocks.clear();
+    for (auto& from_one : arrivals) from_one.clear();
     bytes = 0;
     may_be_in_place = false;
     place = 0;

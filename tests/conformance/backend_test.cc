@@ -52,7 +52,7 @@ class BackendTest : public testing::TestWithParam<Case> {
   std::vector<DataPlane> planes() const {
     Tuning tuning;
     tuning.slot_bytes = GetParam().slot_bytes;
-    tuning.deterministic = GetParam().deterministic;
+    if (!GetParam().deterministic) tuning.determinism = Determinism::kOff;
     if (!GetParam().algorithm.empty()) tuning = *with_algorithms(tuning, GetParam().algorithm);
     return make_inproc_data_planes(GetParam().hosts, tuning);
   }

@@ -52,7 +52,7 @@ class DataPlaneTest : public testing::TestWithParam<Case> {
   void run(const std::function<void(Communicator)>& body) {
     Tuning tuning;
     if (!GetParam().algorithm.empty()) tuning = *with_algorithms(tuning, GetParam().algorithm);
-    tuning.deterministic = GetParam().deterministic;
+    if (!GetParam().deterministic) tuning.determinism = Determinism::kOff;
     RankProcesses ranks(GetParam().hosts, tuning, [&](DataPlane plane) {
       BarePump pump(plane.transport);
       auto impl =

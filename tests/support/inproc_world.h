@@ -1,10 +1,12 @@
 // Worlds inside one process: threads as ranks, over the in-process data plane and store.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,7 +20,23 @@ struct InprocOptions {
   int size = 2;
   int per_host = 64;  // ranks on each pretend host
   runtime::Knobs knobs = {};
+  std::vector<int> hosts = {};  // ranks of each, instead of size and per_host
+  runtime::Tuning tuning = {};
+  std::vector<std::vector<int>> process_sets = {};
+
+  std::vector<int> ranks_per_host() const {
+    if (!hosts.empty()) return hosts;
+    std::vector<int> even;
+    for (int left = size; left > 0; left -= per_host) even.push_back(std::min(left, per_host));
+    return even;
+  }
 };
+inline InprocOptions on_hosts(std::vector<int> hosts) {
+  InprocOptions options;
+  options.size = std::accumulate(hosts.begin(), hosts.end(), 0);
+  options.hosts = std::move(hosts);
+  return options;
+}
 
 // One world per rank, made at once. The store of each rank can end the epoch for all.
 struct InprocWorlds {
@@ -28,7 +46,12 @@ struct InprocWorlds {
 
 inline InprocWorlds make_inproc_worlds(const InprocOptions& options) {
   auto hub = rendezvous::make_local_hub(options.size);
-  auto planes = runtime::make_inproc_data_planes(options.size, options.per_host);
+  const std::vector<int> hosts = options.ranks_per_host();
+  auto planes = runtime::make_inproc_data_planes(hosts, options.tuning);
+  std::vector<std::string> host_of;
+  for (std::size_t host = 0; host < hosts.size(); ++host) {
+    host_of.insert(host_of.end(), hosts[host], "h" + std::to_string(host));
+  }
   InprocWorlds made;
   std::vector<base::Result<World>> results(options.size, base::fail(base::Error{}));
   std::vector<std::thread> threads;
@@ -37,9 +60,8 @@ inline InprocWorlds make_inproc_worlds(const InprocOptions& options) {
     threads.emplace_back([&, rank, store = made.stores.back()] {
       runtime::WorldImpl::Parts parts;
       parts.plane = planes[rank];
-      for (int peer = 0; peer < options.size; ++peer) {
-        parts.hosts.push_back("h" + std::to_string(peer / options.per_host));
-      }
+      parts.hosts = host_of;
+      parts.process_sets = options.process_sets;
       parts.store = store;
       parts.knobs = options.knobs;
       results[rank] = runtime::WorldImpl::make(std::move(parts),

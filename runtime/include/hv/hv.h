@@ -4,106 +4,26 @@
 //   auto h = world.allreduce("layer1.weight", hv::view(grad), {.op = hv::ReduceOp::kAverage});
 //   h.wait();
 //
-// Every call that can fail throws hv::Error. All methods are thread safe. Named operations may be
-// submitted in any order, from any thread; ranks agree on the order among themselves. A name may be
-// pending once at a time per rank.
+// Every call that can fail throws hv::Error. All methods are thread safe. The operations themselves
+// are in hv/collectives.h.
 #pragma once
 
-#include <chrono>
-#include <cstddef>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "hv/collectives.h"
+#include "hv/communicator.h"
 #include "hv/error.h"
 #include "hv/export.h"
+#include "hv/handle.h"
+#include "hv/process_set.h"
 #include "hv/types.h"
 
 namespace hv {
 
-namespace runtime {
-class WorldImpl;
-class HandleState;
-class CommunicatorImpl;
-}  // namespace runtime
-
-// One submitted operation. A value; copies refer to the same operation. Dropping every copy does
-// not cancel it: the tensor stays lent until it is done.
-class HV_API Handle {
- public:
-  Handle() = default;
-  bool done() const;  // finished, well or badly; never blocks
-  void wait();        // throws the operation's error
-  // False if the time passes first; the operation goes on and the tensor stays lent.
-  bool wait_for(std::chrono::nanoseconds time);
-  // Allgather: the rows of all ranks in order of rank, valid while a copy of the handle lives.
-  // Call after wait().
-  TensorView output() const;
-  std::vector<std::int64_t> rows() const;  // allgather: rows that each rank gave
-  // When submitted and when done, steady clock, nanoseconds; 0 while not done.
-  std::int64_t submitted_ns() const;
-  std::int64_t done_ns() const;
-
- private:
-  friend class runtime::WorldImpl;
-  friend class World;
-  explicit Handle(std::shared_ptr<runtime::HandleState> state) : state_(std::move(state)) {}
-  std::shared_ptr<runtime::HandleState> state_;
-};
-
-struct AllreduceOptions {
-  ReduceOp op = ReduceOp::kAverage;
-  double prescale = 1.0;   // multiplies each input; must be equal on all ranks
-  double postscale = 1.0;  // multiplies the result; must be equal on all ranks
-};
-
-struct GatherCounts {
-  std::vector<std::int64_t> elements;  // per rank
-};
-
-// Memory that the ranks of a host share, so that reductions need no extra copy. Freed with the last
-// copy of the object.
-class HV_API Buffer {
- public:
-  Buffer() = default;
-  void* data() const { return data_; }
-  std::size_t size() const { return size_; }  // bytes
-
- private:
-  friend class Communicator;
-  std::shared_ptr<void> owner_;
-  void* data_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-// The same collectives without names and without negotiation: every rank makes the same calls in
-// the same order, as in MPI, from one thread at a time. All calls block. Errors end the
-// communicator.
-class HV_API Communicator {
- public:
-  int rank() const;
-  int size() const;
-  void allreduce(const TensorView& inout, ReduceOp op = ReduceOp::kSum);
-  void allreduce(const TensorView& in, const TensorView& out, ReduceOp op = ReduceOp::kSum);
-  void broadcast(const TensorView& inout, int root);
-  // `out` holds sum(counts.elements) elements; counts may differ by rank and may be 0.
-  void allgather(const TensorView& in, const TensorView& out, const GatherCounts& counts);
-  void barrier();
-  // Collective: every rank calls it with the same size. At least 64-byte aligned, zeroed.
-  Buffer alloc(std::size_t bytes);
-  // How the last collective ran, for benchmarks: "shm-flat", "shm-slices", "ring", ….
-  std::string algorithm() const;
-
- private:
-  friend class World;
-  friend class runtime::CommunicatorImpl;
-  explicit Communicator(std::shared_ptr<runtime::CommunicatorImpl> impl) : impl_(std::move(impl)) {}
-  std::shared_ptr<runtime::CommunicatorImpl> impl_;
-};
-
 // The ranks of a job during one epoch.
-class HV_API World {
+class HV_API World : public Collectives {
  public:
   int rank() const;
   int size() const;
@@ -114,14 +34,16 @@ class HV_API World {
   int host_count() const;
   std::string host() const;  // this rank's host as the user named it
 
-  // In place, or from `in` to `out` of the same shape and type.
-  Handle allreduce(std::string_view name, const TensorView& inout, const AllreduceOptions& = {});
-  Handle allreduce(std::string_view name, const TensorView& in, const TensorView& out,
-                   const AllreduceOptions& = {});
-  Handle broadcast(std::string_view name, const TensorView& inout, int root);
-  // Concatenates along dimension 0; ranks may give different numbers of rows, 0 included.
-  Handle allgather(std::string_view name, const TensorView& in);
-  Handle barrier(std::string_view name = "barrier");
+  // All process sets, by id; the first holds all ranks.
+  std::vector<ProcessSet> process_sets() const;
+  // Collective: every rank of the world, in the set or not, calls it with the same ranks, in the
+  // same order relative to other calls that add or remove sets; blocks. kInvalidArgument: an empty
+  // set, a rank twice or unknown, a set of the same ranks exists; kMismatch: ranks ask for
+  // different sets.
+  ProcessSet add_process_set(const std::vector<int>& ranks);
+  // Collective, as above. What is pending in the set ends with an error. kInvalidArgument: the set
+  // of all ranks, or a set that is not of this world or has been removed.
+  void remove_process_set(const ProcessSet& set);
 
   // Collective: every rank calls it, in the same order relative to other communicator() calls.
   Communicator communicator();
@@ -140,14 +62,20 @@ class HV_API World {
 
  private:
   friend class runtime::WorldImpl;
-  explicit World(std::shared_ptr<runtime::WorldImpl> impl) : impl_(std::move(impl)) {}
-  std::shared_ptr<runtime::WorldImpl> impl_;
+  using Collectives::Collectives;
+};
+
+struct InitOptions {
+  // Sets of ranks that every rank wants from the beginning, equal on all ranks. Without any:
+  // HVRUN_PROCESS_SETS ("0-3;4,6,8"), or none. They are process_sets()[1], [2], …
+  std::vector<std::vector<int>> process_sets;
 };
 
 // Joins the job that this process was started for: reads the environment that hvrun set, meets the
 // other ranks, and returns when all have arrived. Without a launcher: a world of size 1, with one
 // notice. Half a launcher's environment, or one task of many of another launcher: kUsage.
 HV_API World init();
+HV_API World init(const InitOptions& options);
 
 HV_API const char* version();
 

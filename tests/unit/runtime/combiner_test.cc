@@ -41,7 +41,7 @@ TEST(Combiner, OtherParametersUnderAKnownNameSplitTheHost) {
   combiner.on_decisions(decided(1, "w"));
   combiner.on_report(4, ready({1}));
   Report fresh;
-  fresh.fresh.push_back({5, "w", Signature{}, 0});
+  fresh.fresh.push_back({5, "w", Signature{}, {}});
   combiner.on_report(5, fresh);
   combiner.on_report(6, ready({1}));
   auto out = combiner.take();

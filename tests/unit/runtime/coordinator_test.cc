@@ -28,9 +28,9 @@ class CoordinatorTest : public ::testing::Test {
   }
   static std::size_t speaker(int rank) { return rank < 2 ? rank : 2; }
   static void fresh(Coordinator& c, int rank, std::string name, Signature s,
-                    std::int64_t rows = 0) {
+                    std::vector<std::int64_t> rows = {}) {
     Report report;
-    report.fresh.push_back({rank, std::move(name), std::move(s), rows});
+    report.fresh.push_back({rank, std::move(name), std::move(s), std::move(rows)});
     ASSERT_TRUE(c.on_report(speaker(rank), report));
   }
   static void ready(Coordinator& c, std::size_t who, std::vector<NameId> ids) {
@@ -171,10 +171,10 @@ TEST_F(CoordinatorTest, AllgatherRowsOfEveryRank) {
   auto c = make();
   Signature s = sum({-1, 2});
   s.kind = OpKind::kAllgather;
-  for (int rank = 0; rank < 4; ++rank) fresh(c, rank, "g", s, rank * 10);
+  for (int rank = 0; rank < 4; ++rank) fresh(c, rank, "g", s, {rank * 10});
   EXPECT_THAT(c.decide().batches.at(0).rows, ElementsAre(0, 10, 20, 30));
   Report known;
-  for (int rank = 0; rank < 4; ++rank) known.known.push_back({rank, 1, rank});
+  for (int rank = 0; rank < 4; ++rank) known.known.push_back({rank, 1, {rank}});
   ASSERT_TRUE(c.on_report(0, known));
   EXPECT_THAT(c.decide().batches.at(0).rows, ElementsAre(0, 1, 2, 3));
 }
@@ -231,12 +231,12 @@ TEST_F(CoordinatorTest, WithoutACacheEveryDecisionCarriesTheName) {
 TEST_F(CoordinatorTest, RefusesNonsense) {
   auto c = make();
   Report report;
-  report.fresh.push_back({9, "a", sum({1}), 0});
+  report.fresh.push_back({9, "a", sum({1}), {}});
   EXPECT_EQ(c.on_report(0, report).error().code, base::Code::kProtocol);
   auto d = make();
   fresh(d, 0, "a", sum({1}));
   Report again;
-  again.fresh.push_back({0, "a", sum({1}), 0});
+  again.fresh.push_back({0, "a", sum({1}), {}});
   EXPECT_EQ(d.on_report(0, again).error().code, base::Code::kProtocol);
 }
 

@@ -51,7 +51,7 @@ TEST(Knobs, AWrongValueNamesVariableValueAndWhatIsAllowed) {
       {"HOROVOD_CACHE_CAPACITY", {"", "x", "-1", "1e3", "99999999999999"}, "from 0 to 16777216"},
       {"HVRUN_STALL_CHECK_TIME", {"", "soon", "0", "-3", "5s", "nan"}, "from 0.1 to 604800"},
       {"HVRUN_STALL_CHECK_DISABLE", {"", "2", "yes"}, "0 or 1"},
-      {"HVRUN_DETERMINISTIC", {"", "maybe"}, "on or off"},
+      {"HVRUN_DETERMINISTIC", {"", "maybe"}, "on, placement or off"},
       {"HVRUN_ALGORITHM", {"fastest", "tree,"}, "doubling"},
       {"HVRUN_HIERARCHY", {"", "1"}, "slices or leader"},
       {"HOROVOD_THREAD_AFFINITY", {"a", "0,-1", "0,,1", "99999"}, "one per local rank"},
@@ -94,9 +94,9 @@ TEST(Knobs, Tuning) {
                                    {"HVRUN_HIERARCHY", "leader"}}));
   EXPECT_EQ(tuning.local, LocalAlgorithm::kSlices);
   EXPECT_EQ(tuning.cross, CrossAlgorithm::kDirect);
-  EXPECT_FALSE(tuning.deterministic);
+  EXPECT_EQ(tuning.determinism, Determinism::kOff);
   EXPECT_TRUE(tuning.one_owner);
-  EXPECT_TRUE(make_tuning({}).deterministic);
+  EXPECT_EQ(make_tuning({}).determinism, Determinism::kOn);
 }
 
 TEST(Knobs, ACoreForEachLocalRank) {

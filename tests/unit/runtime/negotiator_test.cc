@@ -73,6 +73,7 @@ class NegotiatorTest : public ::testing::Test {
       topology.rank = rank;
       topology.size = size;
       topology.hosts = hosts;
+      for (int one = 0; one < size; ++one) topology.ranks.push_back(one);
       topology.host_of = host_of;
       const auto& local = topology.local_ranks();
       topology.local_rank =
@@ -89,7 +90,7 @@ class NegotiatorTest : public ::testing::Test {
     return op;
   }
   void announce(int rank, Op op) {
-    Name& name = names_[rank].find(op.name);
+    Name& name = names_[rank].find(op.set, op.name);
     ranks_[rank]->announce(name, std::move(op));
   }
   // Until nothing moves; what each rank has agreed on.
@@ -98,7 +99,7 @@ class NegotiatorTest : public ::testing::Test {
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
-        auto ok = ranks_[rank]->progress(true);
+        auto ok = ranks_[rank]->progress({});
         EXPECT_TRUE(ok) << ok.error().text;
         if (!ok) return agreed;
         moved = moved || *ok;

@@ -76,7 +76,7 @@ TEST(Select, NamesOverrideTheTableWhereTheyCan) {
   tuning = *with_algorithms(tuning, "ring");  // adds in another order
   EXPECT_NE(choose_plan(OpKind::kAllreduce, 1 << 20, false, many_hosts(5, 2), tuning).cross,
             CrossAlgorithm::kRing);
-  tuning.deterministic = false;
+  tuning.determinism = Determinism::kOff;
   EXPECT_EQ(choose_plan(OpKind::kAllreduce, 1 << 20, false, many_hosts(5, 2), tuning).cross,
             CrossAlgorithm::kRing);
 }
