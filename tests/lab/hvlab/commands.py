@@ -25,6 +25,8 @@ def cmd_exec(args):
     environment = {k: v for k, v in os.environb.items() if not keep_out.match(os.fsdecode(k))}
     environment.update({k.encode(): v.encode() for k, v in (
         ("HOME", home), ("USER", args.user), ("LOGNAME", args.user), ("SHELL", shell))})
+    if os.path.exists(path("slurm", "slurm.conf")):
+        environment[b"SLURM_CONF"] = os.fsencode(path("slurm", "slurm.conf"))
     at_terminal = os.isatty(0)  # then the terminal signals both of us; else we pass signals on
     enter(pid, "pid")
     directory = args.directory or home
