@@ -39,8 +39,16 @@ base::Result<Pipe> make_pipe() {
   return Pipe{base::UniqueFd(fds[0]), base::UniqueFd(fds[1])};
 }
 
+std::vector<char*> pointers(const std::vector<std::string>& strings) {
+  std::vector<char*> list;
+  for (const auto& text : strings) list.push_back(const_cast<char*>(text.c_str()));
+  list.push_back(nullptr);
+  return list;
+}
+
 // Its own process group, so that Ctrl-C at the terminal reaches hvrun alone; SIGPIPE as usual.
-base::Result<pid_t> spawn(const std::vector<std::string>& argv, int in, int out, int err) {
+base::Result<pid_t> spawn(const std::vector<std::string>& argv,
+                          const std::vector<std::string>& environment, int in, int out, int err) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, in, 0);
@@ -58,11 +66,11 @@ base::Result<pid_t> spawn(const std::vector<std::string>& argv, int in, int out,
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 
-  std::vector<char*> arguments;
-  for (const auto& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
+  auto arguments = pointers(argv);
+  auto variables = pointers(environment);
   pid_t pid = -1;
-  int error = ::posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(), environ);
+  int error = ::posix_spawnp(&pid, arguments[0], &actions, &attributes, arguments.data(),
+                             environment.empty() ? environ : variables.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (error != 0) {
@@ -84,14 +92,15 @@ ChildProcess::ChildProcess(asio::any_io_executor executor, pid_t pid, Events eve
       err_(executor) {}
 
 base::Result<std::shared_ptr<ChildProcess>> ChildProcess::start(
-    asio::any_io_executor executor, const std::vector<std::string>& argv, Events events) {
+    asio::any_io_executor executor, const std::vector<std::string>& argv, Events events,
+    const std::vector<std::string>& environment) {
   auto in = make_pipe();
   auto out = make_pipe();
   auto err = make_pipe();
   for (const auto* pipe : {&in, &out, &err}) {
     if (!*pipe) return base::fail(pipe->error());
   }
-  auto pid = spawn(argv, in->read.get(), out->write.get(), err->write.get());
+  auto pid = spawn(argv, environment, in->read.get(), out->write.get(), err->write.get());
   if (!pid) return base::fail(pid.error());
 
   auto child = std::shared_ptr<ChildProcess>(new ChildProcess(executor, *pid, std::move(events)));

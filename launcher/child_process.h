@@ -28,9 +28,10 @@ class ChildProcess : public Carrier, public std::enable_shared_from_this<ChildPr
     std::function<void(base::Result<int>)> on_end;
   };
   // argv[0] is looked up in PATH. kNotFound names it. No event comes before start() has returned.
-  static base::Result<std::shared_ptr<ChildProcess>> start(boost::asio::any_io_executor executor,
-                                                           const std::vector<std::string>& argv,
-                                                           Events events);
+  // `environment`: "NAME=value" strings; empty: our own.
+  static base::Result<std::shared_ptr<ChildProcess>> start(
+      boost::asio::any_io_executor executor, const std::vector<std::string>& argv, Events events,
+      const std::vector<std::string>& environment = {});
 
   void write(base::Bytes bytes) override;
   void write_shared(std::shared_ptr<const base::Bytes> bytes) override;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 
+#include "launcher/slurm_step.h"
 #include "rendezvous/base/text.h"
 #include "rendezvous/contract.h"
 
@@ -75,6 +76,10 @@ base::Result<RankEnvironment> make_environment(const Variables& own, const JobSp
   RankEnvironment env;
   env.from_host = host_variables();
   if (!spec.inherit_environment) env.from_host.emplace_back("PATH");
+  if (spec.slurm) {
+    const auto& names = slurm_host_variables();
+    env.from_host.insert(env.from_host.end(), names.begin(), names.end());
+  }
 
   for (const auto& variable : own) {
     if (std::ranges::find(kOfTheOuterJob, variable.key) != kOfTheOuterJob.end()) continue;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,9 +12,18 @@
 #include "launcher/diagnose/nic_filter.h"
 #include "launcher/line_printer.h"
 #include "launcher/plan.h"
+#include "launcher/report.h"
+#include "launcher/slurm_job.h"
 #include "rendezvous/messages.h"
 
 namespace hv::launcher {
+
+// What the signals of a scheduler mean for the job.
+struct Preemption {
+  std::vector<int> signals;        // --preempt-signal: these ask it to end
+  int exit_code = kExitPreempted;  // --preempt-code
+  bool requeue = false;            // --requeue-on-preempt
+};
 
 struct JobSpec {
   int np = 0;                            // 0: all slots
@@ -30,11 +40,15 @@ struct JobSpec {
 
   std::string ssh_identity_file;
   int ssh_port = 0;
+  std::optional<LauncherKind> launcher;   // --launcher; none: decided by what is found
+  std::optional<SlurmJob> slurm;          // the job that is used, if one is
   std::vector<std::string> launch_agent;  // a program that reaches hosts instead of ssh
   std::vector<std::string> ssh_options;   // -o style, from --ssh-option
   std::uint16_t port_low = 0, port_high = 0;
   std::string advertise_address;
   diagnose::NicFilter nics;  // --nic
+
+  Preemption preemption;  // within Slurm
 
   std::string output_directory;  // --output-filename
   PrefixStyle prefix;

@@ -138,6 +138,11 @@ void JobState::interrupted_at_start(const Event& event, Time now) {
   release(now);
 }
 
+void JobState::preempted_at_start(const Event& event, Time now) {
+  cause_ = preempted_cause(event.signal, "before the ranks had started");
+  release(now);
+}
+
 // ---- running -------------------------------------------------------------------------------
 
 void JobState::rank_started(const Event& event, Time) {
@@ -150,8 +155,13 @@ void JobState::rank_started(const Event& event, Time) {
 void JobState::rank_exited(const Event& event, Time now) {
   Rank& rank = ranks_[static_cast<std::size_t>(event.exited.rank)];
   rank.exited = true;
+  if (preempted_by_ != 0 && exit_code_of(event.exited) == 0) return;
   if (exit_code_of(event.exited) == 0) return check_left_early(now);
   rank.failed = true;
+  if (ended_by_preemption(event.exited)) {
+    base::Error error{base::Code::kPeerLost, exit_cause(event.exited, now).text, {}, 0};
+    return act({.kind = Action::Kind::kFailEpoch, .rank = event.exited.rank, .error = error});
+  }
   // A rank that ended with 0 and without goodbye is what this one tripped over.
   auto quitter = std::ranges::find_if(ranks_, [](const Rank& other) {
     return other.exited && !other.failed && other.generation > 0 && !other.left;
@@ -232,6 +242,16 @@ void JobState::interrupted(const Event& event, Time now) {
   end_job(std::move(cause), event.signal == SIGINT ? SIGINT : SIGTERM, now);
 }
 
+// The ranks have got the signal. How long they may take is the scheduler's business: nobody is
+// killed by us, and that a rank ends is no failure.
+void JobState::preempted(const Event& event, Time) { preempted_by_ = event.signal; }
+
+// By the signal itself, by its number as a shell has it, or because another rank has gone so.
+bool JobState::ended_by_preemption(const rendezvous::RankExited& exited) const {
+  return preempted_by_ != 0 && (exit_code_of(exited) == 128 + preempted_by_ ||
+                                ranks_[static_cast<std::size_t>(exited.rank)].blames_another);
+}
+
 // ---- ending --------------------------------------------------------------------------------
 
 void JobState::end_job(Cause cause, int signal, Time now) {
@@ -294,6 +314,9 @@ void JobState::ending_too_long(const Event&, Time now) {
 // ---- releasing -----------------------------------------------------------------------------
 
 void JobState::release(Time now) {
+  if (preempted_by_ != 0 && !cause_) {
+    cause_ = preempted_cause(preempted_by_, "all ranks have ended");
+  }
   phase_ = Phase::kReleasing;
   deadline_ = now + kToRelease;
   act({.kind = Action::Kind::kRelease});
@@ -329,6 +352,14 @@ Cause JobState::exit_cause(const rendezvous::RankExited& exited, Time now) const
   return make_exit_cause(exited, hosts_[rank.host].name, since_start(now));
 }
 
+Cause JobState::preempted_cause(int signal, const std::string& what) const {
+  Cause cause;
+  cause.kind = Cause::Kind::kPreempted;
+  cause.exit_code = limits_.preempt_code;
+  cause.text = "preempted: the scheduler sent " + signal_name(signal) + "; " + what;
+  return cause;
+}
+
 Cause JobState::left_early_cause(int number, const std::string& what, Time now) const {
   const Rank& rank = ranks_[static_cast<std::size_t>(number)];
   Cause cause;
@@ -343,7 +374,7 @@ Cause JobState::left_early_cause(int number, const std::string& what, Time now) 
 }
 
 int JobState::consequences() const {
-  if (!cause_ || cause_->kind == Cause::Kind::kInterrupt) return 0;
+  if (!cause_ || cause_->kind == Cause::Kind::kInterrupt || preempted()) return 0;
   int failed = 0;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     failed += ranks_[i].failed && static_cast<int>(i) != cause_->rank;

@@ -35,6 +35,7 @@ enum class EventKind {
   kHostLost,      // host, error: no way to it any more
   kAgentEnded,    // host, error: nothing runs there any more
   kInterrupt,     // signal
+  kPreempted,     // signal: the scheduler asks the job to end, and will see to it
   kTimeUp,        // deadline() has passed
 };
 std::string_view to_string(EventKind kind);
@@ -74,6 +75,7 @@ class JobState {
   using Time = base::Clock::time_point;
   struct Limits {
     base::Millis start_timeout, grace, lost_after;
+    int preempt_code = kExitPreempted;
   };
 
   JobState(const Plan& plan, const Limits& limits, Time now);
@@ -85,6 +87,7 @@ class JobState {
   const std::optional<Cause>& cause() const { return cause_; }
   int consequences() const;
   int exit_code() const { return cause_ ? cause_->exit_code : 0; }
+  bool preempted() const { return cause_ && cause_->kind == Cause::Kind::kPreempted; }
 
  private:
   struct Host {
@@ -115,6 +118,7 @@ class JobState {
   void not_startable(const Event&, Time);  // preflight bad, or host lost before the launch
   void start_timeout(const Event&, Time);
   void interrupted_at_start(const Event&, Time);
+  void preempted_at_start(const Event&, Time);
   void rank_started(const Event&, Time);
   void rank_exited(const Event&, Time);
   void rank_exited_later(const Event&, Time);
@@ -126,6 +130,7 @@ class JobState {
   void host_failed(const Event&, Time);
   void host_gone(const Event&, Time);  // not news: the job is ending
   void interrupted(const Event&, Time);
+  void preempted(const Event&, Time);
   void interrupted_again(const Event&, Time);
   void ending_too_long(const Event&, Time);
   void agent_ended(const Event&, Time);
@@ -139,6 +144,8 @@ class JobState {
   void release(Time now);
   void end_job(Cause cause, int signal, Time now);
   Cause exit_cause(const rendezvous::RankExited& exited, Time now) const;
+  Cause preempted_cause(int signal, const std::string& what) const;
+  bool ended_by_preemption(const rendezvous::RankExited& exited) const;
   Cause left_early_cause(int rank, const std::string& what, Time now) const;
   base::Millis since_start(Time now) const;
   void act(Action action) { actions_.push_back(std::move(action)); }
@@ -149,6 +156,7 @@ class JobState {
   std::vector<Host> hosts_;
   std::vector<Rank> ranks_;
   bool stopped_ = false;
+  int preempted_by_ = 0;  // the scheduler's signal
   std::optional<Cause> cause_;
   std::vector<Action> actions_;
 };

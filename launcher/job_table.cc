@@ -49,6 +49,8 @@ std::string_view to_string(EventKind kind) {
       return "agent ended";
     case EventKind::kInterrupt:
       return "interrupt";
+    case EventKind::kPreempted:
+      return "preempted";
     case EventKind::kTimeUp:
       return "time up";
   }
@@ -68,6 +70,7 @@ const std::vector<JobState::Move>& JobState::table() {
       {P::kStarting, E::kHostLost, &J::not_startable},
       {P::kStarting, E::kAgentEnded, &J::not_startable},
       {P::kStarting, E::kInterrupt, &J::interrupted_at_start},
+      {P::kStarting, E::kPreempted, &J::preempted_at_start},
       {P::kStarting, E::kTimeUp, &J::start_timeout},
 
       {P::kRunning, E::kRankStarted, &J::rank_started},
@@ -81,6 +84,7 @@ const std::vector<JobState::Move>& JobState::table() {
       {P::kRunning, E::kHostLost, &J::host_failed},
       {P::kRunning, E::kAgentEnded, &J::host_failed},
       {P::kRunning, E::kInterrupt, &J::interrupted},
+      {P::kRunning, E::kPreempted, &J::preempted},
       {P::kRunning, E::kTimeUp, &J::start_timeout},
 
       {P::kEnding, E::kRankStarted, &J::rank_started},

@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "launcher/diagnose/ib_advice.h"
+#include "launcher/slurm_step.h"
 #include "rendezvous/contract.h"
 
 namespace hv::launcher {
@@ -30,6 +31,10 @@ void add_cards(diagnose::NicPlan& plan, const std::vector<diagnose::NicHost>& ho
     for (const auto& note : advice.conflicts) plan.warnings.push_back(hosts[i].name + ": " + note);
   }
   std::ranges::move(comparison.warnings, std::back_inserter(plan.warnings));
+}
+
+void append(Variables& variables, const Variables& more) {
+  variables.insert(variables.end(), more.begin(), more.end());
 }
 
 }  // namespace
@@ -100,10 +105,31 @@ std::vector<rendezvous::LaunchOrder> make_launch_orders(const JobSpec& spec, con
     order.env_from_host = environment.from_host;
     order.rank_secret = rank_secret.hex();
     for (const auto& rank : host.ranks) {
-      order.ranks.push_back({rank.rank, rank.local_rank, rank_variables(plan, host, rank, place)});
+      auto env = rank_variables(plan, host, rank, place);
+      const auto* slurm = spec.slurm ? &*spec.slurm : nullptr;
+      append(env, device_variables(slurm, rank.local_rank, facts[i].hello.device_masks));
+      if (slurm != nullptr) append(env, slurm_task_variables(plan, host, rank));
+      order.ranks.push_back({rank.rank, rank.local_rank, std::move(env)});
     }
   }
   return orders;
+}
+
+std::vector<std::string> describe_cards(const HostPlan& host, const HostFacts& facts,
+                                        const rendezvous::LaunchOrder& order) {
+  std::vector<std::string> lines;
+  for (const auto& rank : order.ranks) {
+    auto value = [&](const std::string& name, const std::string& otherwise) {
+      auto own = std::ranges::find(rank.env, name, &rendezvous::KeyValue::key);
+      return own == rank.env.end() ? otherwise : own->value;
+    };
+    for (const auto& [name, mask] : facts.hello.device_masks) {
+      lines.push_back("rank " + std::to_string(rank.rank) + " on " + host.host.name + ": " + name +
+                      "=" + value(name, mask) + ", card " + value("HVRUN_DEVICE", "?") +
+                      " of these");
+    }
+  }
+  return lines;
 }
 
 }  // namespace hv::launcher

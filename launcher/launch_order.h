@@ -35,4 +35,9 @@ std::vector<rendezvous::LaunchOrder> make_launch_orders(const JobSpec& spec, con
                                                         const std::string& job,
                                                         const rendezvous::Secret& rank_secret);
 
+// "rank 3 on h2: CUDA_VISIBLE_DEVICES=1, card 0 of these", a line for each rank of a host that says
+// which cards may be used.
+std::vector<std::string> describe_cards(const HostPlan& host, const HostFacts& facts,
+                                        const rendezvous::LaunchOrder& order);
+
 }  // namespace hv::launcher

@@ -1,6 +1,7 @@
 #include "launcher/report.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 
@@ -82,6 +83,7 @@ std::string format_cause(const Cause& cause, int consequences, const std::string
     case Cause::Kind::kStart:
     case Cause::Kind::kInterrupt:
     case Cause::Kind::kStalled:
+    case Cause::Kind::kPreempted:
       block += cause.text + "\n";
       break;
   }
@@ -124,6 +126,18 @@ std::string format_host_errors(const std::vector<HostError>& errors, std::size_t
   }
   while (block.ends_with('\n') || block.ends_with(' ')) block.pop_back();
   return block;
+}
+
+int parse_signal(std::string_view name) {
+  if (auto number = base::parse_int(name)) {
+    return *number > 0 && *number < NSIG ? static_cast<int>(*number) : 0;
+  }
+  if (name.starts_with("SIG")) name.remove_prefix(3);
+  for (int signal = 1; signal < NSIG; ++signal) {
+    const char* known = ::sigabbrev_np(signal);
+    if (known != nullptr && name == known) return signal;
+  }
+  return 0;
 }
 
 std::string signal_name(int signal) {

@@ -5,7 +5,7 @@
 //   2          the command line, or a file it names, is wrong; nothing was started
 //   126, 127   the program is not executable, was not found
 //   129 130 143  hvrun itself got HUP, INT, TERM
-//   71..77     below
+//   71..78     below
 #pragma once
 
 #include <string>
@@ -27,13 +27,14 @@ enum ExitCode : int {
   kExitInternal = 75,      // a fault of hvrun itself
   kExitProbeFailed = 76,   // --probe or --preflight has found what must not be
   kExitStalled = 77,       // an operation waited for ranks longer than HVRUN_STALL_SHUTDOWN_TIME
+  kExitPreempted = 78,     // Slurm asked the job to end; --preempt-code sets another
   kExitNotExecutable = 126,
   kExitNotFound = 127,
 };
 
 // Why a job failed: the first failure. What comes after it is counted.
 struct Cause {
-  enum class Kind { kRank, kHost, kStart, kInterrupt, kStalled };
+  enum class Kind { kRank, kHost, kStart, kInterrupt, kStalled, kPreempted };
   Kind kind = Kind::kStart;
   int exit_code = kExitInternal;
   std::string text;  // a sentence: what happened; for kStart the whole block
@@ -61,6 +62,7 @@ struct HostError {
 };
 std::string format_host_errors(const std::vector<HostError>& errors, std::size_t hosts);
 
-std::string signal_name(int signal);  // "SIGSEGV"
+std::string signal_name(int signal);      // "SIGSEGV"
+int parse_signal(std::string_view name);  // "USR1", "SIGUSR1", "10"; 0: none
 
 }  // namespace hv::launcher

@@ -1,6 +1,7 @@
 #include "launcher/slurm_job.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <numeric>
 
 #include "launcher/slurm_nodes.h"
@@ -125,6 +126,57 @@ Result<std::vector<SlurmNode>> read_nodes(const Getenv& getenv, const StepNames&
   return with_cpus(getenv, std::move(nodes));
 }
 
+// "2", "a100:2", "gpu:a100:2"
+std::size_t last_number(std::string_view text) {
+  auto colon = text.rfind(':');
+  auto number = base::parse_int(colon == text.npos ? text : text.substr(colon + 1));
+  return number && *number > 0 && *number < 1 << 16 ? static_cast<std::size_t>(*number) : 0;
+}
+
+// "3", "0x3"; "0x3*2": twice.
+std::vector<std::uint64_t> read_bind_list(std::string_view text) {
+  std::vector<std::uint64_t> list;
+  for (auto word : base::split(text, ',')) {
+    std::string number(word.substr(0, word.find('*')));
+    char* end = nullptr;
+    auto value = std::strtoull(number.c_str(), &end, 0);
+    if (number.empty() || *end != '\0') return {};
+    auto times = word.find('*') == word.npos ? 1 : base::parse_int(word.substr(word.find('*') + 1));
+    list.insert(list.end(),
+                static_cast<std::size_t>(std::clamp<std::int64_t>(times.value_or(1), 1, 64)),
+                value);
+  }
+  return list;
+}
+
+// What is not understood ("closest" needs the topology of the node) leaves a task all its cards.
+SlurmGpus read_gpus(const Getenv& getenv) {
+  using Bind = SlurmGpus::Bind;
+  auto text = [&](const Names& names) {
+    auto variable = first_of(getenv, names);
+    return variable ? variable->value : std::string();
+  };
+  SlurmGpus gpus;
+  if (auto number = last_number(text({"SLURM_GPUS_PER_TASK"}))) gpus = {Bind::kPerTask, number, {}};
+  if (auto tasks = last_number(text({"SLURM_NTASKS_PER_GPU"}))) gpus = {Bind::kSingle, tasks, {}};
+  std::string bind = text({"SLURM_GPU_BIND", "SLURM_TRES_BIND"});
+  for (std::string_view prefix : {"gres/gpu:", "gres:gpu:", "verbose,", "v,"}) {
+    if (bind.starts_with(prefix)) bind.erase(0, prefix.size());
+  }
+  auto colon = std::min(bind.find(':'), bind.size());
+  auto kind = bind.substr(0, colon);
+  auto value = bind.substr(std::min(colon + 1, bind.size()));
+  auto number = std::max<std::size_t>(last_number(value), 1);
+  if (kind == "none" || kind == "closest") return {};
+  if (kind == "per_task") return {Bind::kPerTask, number, {}};
+  if (kind == "single") return {Bind::kSingle, number, {}};
+  if (kind == "map_gpu" || kind == "mask_gpu") {
+    auto list = read_bind_list(value);
+    if (!list.empty()) return {kind == "map_gpu" ? Bind::kMap : Bind::kMask, 1, std::move(list)};
+  }
+  return gpus;
+}
+
 bool is_ordinary_step(const Getenv& getenv) {
   auto step = first_of(getenv, {"SLURM_STEP_ID", "SLURM_STEPID"});
   auto number = step ? base::parse_int(step->value) : std::nullopt;
@@ -168,10 +220,18 @@ Result<std::optional<SlurmJob>> read_slurm_job(const Getenv& getenv) {
   }
   job.tasks = *total > 0 ? std::min(*total, planned) : planned;
   job.cpus_per_task = std::max(*cpus, 1);
+  job.gpus = read_gpus(getenv);
   job.task = in_step ? *task : 0;
   job.terminal = first_of(getenv, {"SLURM_PTY_PORT"}).has_value();
   if (auto node = first_of(getenv, {"SLURMD_NODENAME"})) job.this_node = node->value;
   return std::optional<SlurmJob>(std::move(job));
+}
+
+std::vector<SlurmNode>::const_iterator find_node(const SlurmJob& job, std::string_view host) {
+  auto exact = std::ranges::find(job.nodes, host, &SlurmNode::name);
+  if (exact != job.nodes.end()) return exact;
+  return std::ranges::find_if(
+      job.nodes, [&](const SlurmNode& node) { return short_name(node.name) == short_name(host); });
 }
 
 std::vector<HostSpec> slurm_hosts(const SlurmJob& job, int np) {
@@ -236,11 +296,8 @@ std::string why_not_alive(const LauncherFacts& facts, const SlurmJob& job) {
 }
 
 bool contains(const SlurmJob& job, const std::vector<HostSpec>& hosts) {
-  return std::ranges::all_of(hosts, [&](const HostSpec& host) {
-    return std::ranges::any_of(job.nodes, [&](const SlurmNode& node) {
-      return node.name == host.name || short_name(node.name) == short_name(host.name);
-    });
-  });
+  return std::ranges::all_of(
+      hosts, [&](const HostSpec& host) { return find_node(job, host.name) != job.nodes.end(); });
 }
 
 LauncherDecision without_slurm(const LauncherFacts& facts, const std::string& why) {
@@ -260,6 +317,11 @@ Result<LauncherDecision> asked_for_slurm(const LauncherFacts& facts, const Slurm
     return fail(Code::kUsage,
                 "--launcher slurm: srun is not in PATH\n  Add Slurm's folder to "
                 "PATH, or use --launcher ssh with -H");
+  }
+  if (!contains(*job, facts.given)) {
+    return fail(Code::kUsage, "--launcher slurm: the hosts given are not all nodes of Slurm " +
+                                  describe(*job) +
+                                  "\n  Leave -H out, or use --launcher ssh for other hosts");
   }
   return LauncherDecision{LauncherKind::kSlurm, "asked for by --launcher slurm", false};
 }

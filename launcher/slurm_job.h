@@ -18,6 +18,21 @@ struct SlurmNode {
   std::string name;
   int tasks = 1;  // that Slurm planned here
   int cpus = 0;   // of the job; 0: not said
+  int gpus = 0;   // of the job; 0: none, or not said
+};
+
+// How cards go to tasks: --gpus-per-task, --ntasks-per-gpu, --gpu-bind.
+struct SlurmGpus {
+  enum class Bind : std::uint8_t {
+    kNone,     // every task has all cards of its node
+    kPerTask,  // `number` cards for each task in turn
+    kSingle,   // one card for each `number` tasks in turn
+    kMap,      // the cards of `list` in turn
+    kMask,     // the same, as bits
+  };
+  Bind bind = Bind::kNone;
+  std::size_t number = 1;
+  std::vector<std::uint64_t> list;
 };
 
 struct SlurmJob {
@@ -27,6 +42,7 @@ struct SlurmJob {
   std::vector<SlurmNode> nodes;  // of the step if there is one; in the order of SLURM_NODEID
   int tasks = 0;                 // of all nodes
   int cpus_per_task = 1;
+  SlurmGpus gpus;
   int task = 0;           // which of the step's tasks this process is
   bool terminal = false;  // srun --pty
   std::string this_node;  // Slurm's name for this host; empty on a login node (salloc)
@@ -38,6 +54,9 @@ std::string describe(const SlurmJob& job);
 // No SLURM_JOB_ID: nullopt. Inside a step of srun its values win over those of the job. Half a set
 // of variables, or lists that do not fit together: kUsage naming the variables.
 base::Result<std::optional<SlurmJob>> read_slurm_job(const rendezvous::Getenv& getenv);
+
+// By its name, with or without a domain; end: none of the job's.
+std::vector<SlurmNode>::const_iterator find_node(const SlurmJob& job, std::string_view host);
 
 // The nodes as hosts. np = 0: the tasks that Slurm planned. With a larger np, slots grow evenly up
 // to the job's cores; a node without cores to spare keeps its tasks.

@@ -49,7 +49,9 @@ class Supervisor : private rendezvous::ServerEvents {
         job_(std::move(job)),
         secret_(rendezvous::Secret::random()),
         name_(rendezvous::Secret::random().hex().substr(0, 8)),
-        state_(job_.plan, {job_.spec.start_timeout, job_.spec.grace, job_.spec.lost_after},
+        state_(job_.plan,
+               {job_.spec.start_timeout, job_.spec.grace, job_.spec.lost_after,
+                job_.spec.preemption.exit_code},
                Clock::now()),
         hosts_(job_.plan.hosts.size()),
         heartbeats_(hosts_.size(), job_.spec.beat, job_.spec.lost_after, Heartbeats::Now::read()),
@@ -77,7 +79,8 @@ class Supervisor : private rendezvous::ServerEvents {
     arm_beat();
     io_.run();
     recorders_.settle();
-    return JobOutcome{state_.exit_code(), state_.cause(), state_.consequences(), operations_};
+    return JobOutcome{state_.exit_code(), state_.cause(), state_.consequences(), operations_,
+                      state_.preempted()};
   }
 
  private:
@@ -104,7 +107,7 @@ class Supervisor : private rendezvous::ServerEvents {
   AgentTicket make_ticket(const SpawnGroup& group) const {
     AgentTicket ticket{
         name_, {}, secret_, 0, rendezvous::build_id(), lost_after_ms(), hosts_.size() == 1};
-    if (std::ranges::all_of(group.hosts, &HostPlan::local)) return ticket;
+    if (group.has_streams && std::ranges::all_of(group.hosts, &HostPlan::local)) return ticket;
     ticket.servers = server_->endpoints();
     if (!job_.spec.advertise_address.empty()) {
       ticket.servers = {{job_.spec.advertise_address, ticket.servers.front().port}};
@@ -181,14 +184,15 @@ class Supervisor : private rendezvous::ServerEvents {
     heartbeats_.heard(*index, Heartbeats::Now::read());
     using namespace rendezvous;
     base::Result<void> handled =
-        frame.type == PreflightReply::kType  ? handle<PreflightReply>(*index, frame)
-        : frame.type == RankStarted::kType   ? handle<RankStarted>(*index, frame)
-        : frame.type == RankExited::kType    ? handle<RankExited>(*index, frame)
-        : frame.type == Output::kType        ? handle<Output>(*index, frame)
-        : frame.type == AgentDone::kType     ? handle<AgentDone>(*index, frame)
-        : frame.type == AgentFault::kType    ? handle<AgentFault>(*index, frame)
-        : frame.type == RecorderReply::kType ? handle<RecorderReply>(*index, frame)
-        : frame.type == Traced::kType        ? handle<Traced>(*index, frame)
+        frame.type == PreflightReply::kType    ? handle<PreflightReply>(*index, frame)
+        : frame.type == RankStarted::kType     ? handle<RankStarted>(*index, frame)
+        : frame.type == RankExited::kType      ? handle<RankExited>(*index, frame)
+        : frame.type == Output::kType          ? handle<Output>(*index, frame)
+        : frame.type == AgentDone::kType       ? handle<AgentDone>(*index, frame)
+        : frame.type == AgentFault::kType      ? handle<AgentFault>(*index, frame)
+        : frame.type == RecorderReply::kType   ? handle<RecorderReply>(*index, frame)
+        : frame.type == Traced::kType          ? handle<Traced>(*index, frame)
+        : frame.type == SchedulerSignal::kType ? handle<SchedulerSignal>(*index, frame)
         : frame.type == Beat::kType
             ? handle<Beat>(*index, frame)
             : base::fail(base::Code::kProtocol, "hvagent sent a frame of unknown type");
@@ -256,6 +260,18 @@ class Supervisor : private rendezvous::ServerEvents {
 
   void on_message(std::uint32_t, const rendezvous::RecorderReply& reply) {
     recorders_.on_reply(reply);
+  }
+
+  void on_message(std::uint32_t host, const rendezvous::SchedulerSignal& sent) {
+    log_info("the ranks on " + host_name(host) + " got " + signal_name(sent.signal) +
+             " from the scheduler");
+    if (asks_to_end(sent.signal)) feed({.kind = EventKind::kPreempted, .signal = sent.signal});
+  }
+
+  // A signal by which a scheduler says that the job should save what it has and go.
+  bool asks_to_end(int signal) const {
+    const auto& signals = job_.spec.preemption.signals;
+    return job_.spec.slurm && std::ranges::find(signals, signal) != signals.end();
   }
 
   void on_agent_closed(AgentLink& link, const Error& why) override {
@@ -335,6 +351,10 @@ class Supervisor : private rendezvous::ServerEvents {
   }
 
   void on_signal(int signal) {
+    if (asks_to_end(signal)) {  // the agents know whether Slurm has told the ranks already
+      send_all(rendezvous::SignalRanks{signal, false});
+      return feed({.kind = EventKind::kPreempted, .signal = signal});
+    }
     switch (signal) {
       case SIGUSR1:
       case SIGUSR2:
@@ -407,6 +427,9 @@ class Supervisor : private rendezvous::ServerEvents {
                                      server_->rank_secret());
     for (const auto& host : job_.plan.hosts) {
       orders[host.index].output_credit = output_.window();
+      for (const auto& line : describe_cards(host, facts[host.index], orders[host.index])) {
+        log_info(line);
+      }
       send(host.index, orders[host.index]);
     }
   }

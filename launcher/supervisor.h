@@ -23,6 +23,7 @@ namespace hv::launcher {
 struct SpawnGroup {  // hosts that are reached in one way
   std::unique_ptr<Spawner> spawner;
   std::vector<HostPlan> hosts;
+  bool has_streams = true;  // of their own, as control links
 };
 
 struct Job {
@@ -38,6 +39,7 @@ struct JobOutcome {
   std::optional<Cause> cause;
   int consequences = 0;
   std::string operations;  // what the ranks waited for when it failed, see describe_wait
+  bool preempted = false;
 };
 
 // Runs the job to its end, with the io_context.

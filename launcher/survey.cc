@@ -156,7 +156,7 @@ class Surveyor final : public Survey, private rendezvous::ServerEvents {
     auto lost_after = static_cast<std::uint32_t>(spec_.lost_after.count());
     AgentTicket ticket{"survey",          {}, secret_, 0, rendezvous::build_id(), lost_after,
                        hosts_.size() == 1};
-    if (!std::ranges::all_of(group.hosts, &HostPlan::local)) {
+    if (!group.has_streams || !std::ranges::all_of(group.hosts, &HostPlan::local)) {
       ticket.servers = server_->endpoints();
       if (!spec_.advertise_address.empty()) {
         ticket.servers = {{spec_.advertise_address, ticket.servers.front().port}};

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 
+#include "rendezvous/base/text.h"
+
 namespace hv::launcher {
 
 namespace {
 constexpr std::string_view kMark = "\x01hvagent ";
+constexpr std::string_view kEnded = "\x01hvagent-ended ";
 constexpr std::size_t kMaxChatter = 8 * 1024;
 }  // namespace
 
@@ -23,6 +26,8 @@ base::Bytes encode_ticket(const AgentTicket& ticket) {
   out.put(std::string_view(ticket.build_id));
   out.put(ticket.lost_after_ms);
   out.put(ticket.alone);
+  out.put(static_cast<std::uint32_t>(ticket.by_node.size()));
+  for (auto host : ticket.by_node) out.put(host);
 
   base::Bytes framed;
   base::Writer(framed).put(base::ByteSpan(blob));
@@ -43,15 +48,30 @@ base::Result<AgentTicket> decode_ticket(base::ByteSpan blob) {
   std::string build_id = in.text();
   auto lost_after_ms = in.get<std::uint32_t>();
   bool alone = in.get<std::uint8_t>() != 0;
+  std::vector<std::uint32_t> by_node;
+  auto nodes = in.get<std::uint32_t>();
+  for (std::uint32_t i = 0; i < nodes && in.ok(); ++i) by_node.push_back(in.get<std::uint32_t>());
   if (!in.done() || !secret) {
     return base::fail(base::Code::kProtocol, "the ticket is cut short or too long");
   }
   return AgentTicket{std::move(job),      std::move(servers), *secret, host_index,
-                     std::move(build_id), lost_after_ms,      alone};
+                     std::move(build_id), lost_after_ms,      alone,   std::move(by_node)};
 }
 
 std::string make_greeting(std::string_view build_id) {
   return std::string(kMark) + std::string(build_id) + "\n";
+}
+
+std::string make_farewell(int exit_code) {
+  return std::string(kEnded) + std::to_string(exit_code) + "\n";
+}
+
+std::optional<StepLine> parse_step_line(std::string_view line) {
+  if (line.starts_with(kMark)) return StepLine{std::string(line.substr(kMark.size())), {}};
+  if (!line.starts_with(kEnded)) return std::nullopt;
+  auto code = base::parse_int(line.substr(kEnded.size()));
+  if (!code) return std::nullopt;
+  return StepLine{{}, static_cast<int>(*code)};
 }
 
 std::optional<std::string> GreetingFinder::feed(base::ByteSpan bytes) {

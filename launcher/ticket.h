@@ -28,12 +28,24 @@ struct AgentTicket {
   std::string build_id;
   std::uint32_t lost_after_ms = 5000;
   bool alone = false;  // the job's only host: nobody asks for its interfaces
+  // One ticket for the agents of a whole Slurm step, which share one standard input: the host index
+  // of each, in the order of SLURM_NODEID. Empty: `host_index` counts.
+  std::vector<std::uint32_t> by_node = {};
 };
 inline constexpr std::size_t kMaxTicket = 64 * 1024;
 base::Bytes encode_ticket(const AgentTicket& ticket);          // with its length in front
 base::Result<AgentTicket> decode_ticket(base::ByteSpan blob);  // without
 
 std::string make_greeting(std::string_view build_id);
+
+// Behind one stream for all (`hvagent --step`) there is nothing but lines, and the last one tells
+// the exit code, which a step has only one of.
+std::string make_farewell(int exit_code);
+struct StepLine {
+  std::string build_id;          // of a greeting
+  std::optional<int> exit_code;  // of a farewell
+};
+std::optional<StepLine> parse_step_line(std::string_view line);
 
 // Finds the greeting in what the other end prints.
 class GreetingFinder {

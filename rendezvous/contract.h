@@ -11,6 +11,7 @@
 //   HVRUN_SERVER       "addr:port,[v6]:port": the server itself, for a rank without an agent
 //   HVRUN_BUILD        build id of launcher and agent
 //   HVRUN_ADDRESSES    addresses of this host that peers may use, best first, comma separated
+//   HVRUN_DEVICE       the card of this rank, as an ordinal among those that it may see
 //   HVRUN_PORT_RANGE   "31000-31015": where ranks listen for each other; unset: any free port
 // and the same numbers under the names other tools use: HOROVOD_RANK … HOROVOD_CROSS_SIZE,
 // HOROVOD_HOSTNAME, RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK, MASTER_ADDR and

@@ -35,6 +35,7 @@ enum class MsgType : std::uint16_t {
   kFromProber,
   kRecorderReply,
   kTraced,
+  kSchedulerSignal,
   // server → agent
   kAgentWelcome = 32,
   kPreflight,
@@ -128,8 +129,9 @@ struct AgentHello {
   std::string server_address;  // the server's, of its several, that we reached; both empty: no TCP
   std::vector<KeyValue> nccl_conf;  // what NCCL reads from files of this host
   std::vector<IbDevice> cards;
+  std::vector<KeyValue> device_masks;  // CUDA_VISIBLE_DEVICES and its kin, as far as they are set
   HV_FIELDS(s.build_id, s.host_index, s.host_name, s.identity, s.pid, s.cpus, s.interfaces,
-            s.reached_from, s.server_address, s.nccl_conf, s.cards)
+            s.reached_from, s.server_address, s.nccl_conf, s.cards, s.device_masks)
 };
 
 struct PreflightReply {  // empty errors: this host can run the job
@@ -184,6 +186,12 @@ struct AgentFault {  // the agent itself cannot go on
   static constexpr MsgType kType = MsgType::kAgentFault;
   WireError error;
   HV_FIELDS(s.error)
+};
+
+struct SchedulerSignal {  // Slurm has sent this to everything in the step: the ranks have it, too
+  static constexpr MsgType kType = MsgType::kSchedulerSignal;
+  std::int32_t signal = 0;
+  HV_FIELDS(s.signal)
 };
 
 struct FromRank {

@@ -126,9 +126,9 @@ constexpr WithoutEffect kWithoutEffect[] = {
 
 // HVRUN_ names that tell a rank its place; hvrun sets them.
 constexpr const char* kContract[] = {
-    "RANK",   "SIZE",  "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE",
-    "EPOCH",  "JOB",   "HOST",       "NUM_HOSTS",  "SECRET",     "AGENT",
-    "SERVER", "BUILD", "RECORDER",   "ADDRESSES",  "PORT_RANGE", "TERMINAL"};
+    "RANK",     "SIZE",      "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "EPOCH",
+    "JOB",      "HOST",      "NUM_HOSTS",  "SECRET",     "AGENT",      "SERVER",     "BUILD",
+    "RECORDER", "ADDRESSES", "PORT_RANGE", "DEVICE",     "TERMINAL"};
 
 std::string number(double value) {
   char text[40];

@@ -1,5 +1,5 @@
 // hvagent: one per host of a job. Started by a spawner of hvrun with a stream on standard input and
-// output; people never start it by hand.
+// output; people never start it by hand. --step: in a step of Slurm, where all agents share them.
 #include <poll.h>
 #include <unistd.h>
 
@@ -12,6 +12,7 @@
 #include "launcher/agent/keeper.h"
 #include "launcher/ticket.h"
 #include "rendezvous/base/deadline.h"
+#include "rendezvous/base/env.h"
 #include "rendezvous/base/log.h"
 #include "rendezvous/contract.h"
 
@@ -57,8 +58,20 @@ base::Result<launcher::AgentTicket> read_ticket() {
   return launcher::decode_ticket(blob);
 }
 
-int run() {
-  auto keeper = launcher::split_off_agent();
+// The agents of a Slurm step have all read the same ticket; the node tells them apart.
+base::Result<void> find_host_index(launcher::AgentTicket& ticket) {
+  auto node = base::env_int("SLURM_NODEID", -1, 0, 1 << 24);
+  if (node && *node >= 0 && static_cast<std::size_t>(*node) < ticket.by_node.size()) {
+    ticket.host_index = ticket.by_node[static_cast<std::size_t>(*node)];
+    return {};
+  }
+  return base::fail(base::Code::kProtocol,
+                    "SLURM_NODEID=" + base::env("SLURM_NODEID").value_or("") + " is none of the " +
+                        std::to_string(ticket.by_node.size()) + " nodes of the job");
+}
+
+int run(bool step) {
+  auto keeper = launcher::split_off_agent(step);
   if (!keeper) {
     std::fprintf(stderr, "hvagent: %s\n", keeper.error().text.c_str());
     return 1;
@@ -66,8 +79,9 @@ int run() {
   auto greeting = launcher::make_greeting(rendezvous::build_id());
   if (::write(STDOUT_FILENO, greeting.data(), greeting.size()) < 0) return 1;
   auto ticket = read_ticket();
-  if (!ticket) {
-    std::fprintf(stderr, "hvagent: %s\n", ticket.error().text.c_str());
+  auto found = ticket && step ? find_host_index(*ticket) : base::Result<void>{};
+  if (!ticket || !found) {
+    std::fprintf(stderr, "hvagent: %s\n", (ticket ? found.error() : ticket.error()).text.c_str());
     return 1;
   }
   base::set_log_name("agent " + std::to_string(ticket->host_index));
@@ -82,5 +96,5 @@ int main(int argc, char** argv) {
     return 0;
   }
   ::close_range(3, ~0U, 0);  // nothing that leaked into us may leak into ranks
-  return run();
+  return run(argc > 1 && std::string_view(argv[1]) == "--step");
 }

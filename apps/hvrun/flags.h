@@ -19,6 +19,7 @@ struct Flags {
   int ssh_port = 0;
   std::string identity;
   std::vector<std::string> ssh_options;
+  std::string launcher = "auto";
   std::string launch_agent;
   std::string port_range, advertise;
   std::vector<std::string> nics;
@@ -38,6 +39,11 @@ struct Flags {
 
   std::vector<rendezvous::KeyValue> tuning;  // variables
   std::string config_file;
+
+  // preemption
+  std::string preempt_signals = "TERM,USR1";
+  int preempt_code = 78;
+  bool requeue = false;
 
   // instead of a job
   bool dry_run = false;

@@ -16,6 +16,7 @@
 #include "launcher/plan_json.h"
 #include "launcher/port_range.h"
 #include "launcher/report.h"
+#include "launcher/slurm_facts.h"
 #include "launcher/spawn_groups.h"
 #include "launcher/supervisor.h"
 #include "launcher/user_signals.h"
@@ -43,6 +44,16 @@ void fill_standard_streams() {
 int give_up(const base::Error& error) {
   say(base::describe(error));
   return error.code == base::Code::kUsage ? launcher::kExitUsage : launcher::kExitStartFailed;
+}
+
+// Where the ranks go, and by which way. An explicit --launch-agent is a way by itself.
+Result<void> choose_way(launcher::JobSpec& spec) {
+  if (!spec.launch_agent.empty()) return {};
+  auto decision = launcher::choose_launcher(spec);
+  if (!decision) return base::fail(decision.error());
+  auto line = "launcher: " + std::string(to_string(decision->kind)) + " (" + decision->reason + ")";
+  base::log(decision->surprising ? base::LogLevel::kWarning : base::LogLevel::kInfo, line);
+  return {};
 }
 
 Result<launcher::Plan> plan_job(launcher::JobSpec& spec) {
@@ -105,6 +116,8 @@ int main(int argc, char** argv) {
   if (line->act == apps::Act::kCheckBuild && spec.hosts.empty()) {
     return apps::check_this_machine(line->json);
   }
+  auto way = choose_way(spec);
+  if (!way) return give_up(way.error());
   auto plan = plan_job(spec);
   if (!plan) return give_up(plan.error());
   if (line->act != apps::Act::kRun) {
@@ -130,12 +143,17 @@ int main(int argc, char** argv) {
     if (!code) return give_up(code.error());
     if (*code != 0) return *code;
   }
+  auto slurm = spec.preemption.requeue ? spec.slurm : std::nullopt;
   auto outcome = run(std::move(spec), std::move(*plan), std::move(*environment));
   if (!outcome) return give_up(outcome.error());
   if (outcome->cause) {
     std::fputs(
         launcher::format_cause(*outcome->cause, outcome->consequences, outcome->operations).c_str(),
         stderr);
+  }
+  if (outcome->preempted && slurm) {
+    auto done = launcher::requeue(*slurm);
+    say(done ? "put " + describe(*slurm) + " back into the queue" : done.error().text);
   }
   return outcome->exit_code;
 }

@@ -15,7 +15,7 @@ constexpr const char* kProgramWord =
 constexpr const char* kExitCode =
     "hvrun exits with the code of the first rank that failed (128 + N if signal N ended it), 0 "
     "only "
-    "if every rank exited 0, 2 for a wrong command line, 71 to 77 for its own failures.";
+    "if every rank exited 0, 2 for a wrong command line, 71 to 78 for its own failures.";
 constexpr const char* kExamples[] = {
     "hvrun -np 4 ./train --epochs 3",
     "hvrun -np 6 -H h1:2,h2:2,h3:2 ./train",

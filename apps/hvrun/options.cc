@@ -71,6 +71,10 @@ void add_way(CLI::App& app, Flags& flags) {
   group.option("-i,--ssh-identity-file", flags.identity, "FILE", "Private key for ssh");
   group.option("--ssh-option", flags.ssh_options, "OPT", "Further option, as after ssh -o")
       ->take_all();
+  group.option(
+      "--launcher", flags.launcher, "WAY",
+      "auto (default), local, ssh, or slurm: with one step of srun, to the nodes of the job "
+      "that hvrun runs in");
   group.option("--launch-agent", flags.launch_agent, "CMD",
                "Instead of ssh: any program that runs 'CMD host command' there, such as a script "
                "around kubectl exec");
@@ -113,6 +117,16 @@ void add_times(CLI::App& app, Flags& flags) {
   group.option("--beat", flags.beat, "S", "Between heartbeats (1)")->check(seconds(false));
   group.option("--lost-after", flags.lost_after, "S", "Silence after which a host is lost (5)")
       ->check(seconds(false));
+}
+
+void add_preemption(CLI::App& app, Flags& flags) {
+  Group group{app, "Within Slurm"};
+  group.option("--preempt-signal", flags.preempt_signals, "LIST",
+               "Signals by which Slurm asks the job to end (TERM,USR1): every rank gets them once, "
+               "hvrun waits until all ranks have ended");
+  group.option("--preempt-code", flags.preempt_code, "N", "Exit code of a job that ended so (78)")
+      ->check(whole_number(0, 255));
+  group.flag("--requeue-on-preempt", flags.requeue, "Then also put the job back into the queue");
 }
 
 void add_other(CLI::App& app, Flags& flags) {
@@ -165,6 +179,8 @@ void add_options(CLI::App& app, Flags& flags) {
   add_times(app, flags);
   add_tuning(app, flags.tuning);
   add_hidden(app);
+
+  add_preemption(app, flags);
   add_other(app, flags);
 }
 

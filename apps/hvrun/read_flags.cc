@@ -144,6 +144,22 @@ Result<void> read_nics(const Flags& flags, launcher::JobSpec& spec) {
   return {};
 }
 
+// "TERM,USR1", with or without SIG, or numbers.
+Result<void> read_preemption(const Flags& flags, launcher::JobSpec& spec) {
+  for (auto word : base::split(flags.preempt_signals, ',')) {
+    word = base::trim(word);
+    auto signal = launcher::parse_signal(word);
+    if (signal == 0) {
+      return fail(Code::kUsage, "--preempt-signal: " + base::quoted(word) +
+                                    " is no signal\n  Write names: --preempt-signal TERM,USR1");
+    }
+    spec.preemption.signals.push_back(signal);
+  }
+  spec.preemption.exit_code = flags.preempt_code;
+  spec.preemption.requeue = flags.requeue;
+  return {};
+}
+
 Result<void> read_exports(const Flags& flags, launcher::JobSpec& spec) {
   spec.export_values = under_all_names(flags.tuning);  // first: -x of the same name wins
   for (const auto& text : flags.exports) {
@@ -212,7 +228,7 @@ Result<CommandLine> read_flags(const Flags& flags, const std::vector<std::string
   CommandLine line;
   auto& spec = line.spec;
   spec.np = flags.np;
-  for (auto step : {read_directory, read_ports, read_nics, read_exports}) {
+  for (auto step : {read_directory, read_ports, read_nics, read_preemption, read_exports}) {
     if (auto done = step(flags, spec); !done) return fail(done.error());
   }
   if (auto act = read_act(flags, line); !act) return fail(act.error());
@@ -223,6 +239,9 @@ Result<CommandLine> read_flags(const Flags& flags, const std::vector<std::string
   if (auto hosts = read_hosts(flags, line); !hosts) return fail(hosts.error());
   if (!program.empty()) spec.program = program.front();
   spec.argv = std::move(program);
+  auto launcher = launcher::parse_launcher(flags.launcher);
+  if (!launcher) return fail(launcher.error());
+  spec.launcher = *launcher;
   spec.ssh_port = flags.ssh_port;
   spec.ssh_identity_file = flags.identity;
   spec.ssh_options = flags.ssh_options;

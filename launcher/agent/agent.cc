@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "launcher/agent/host_facts.h"
+#include "launcher/agent/keeper.h"
 #include "launcher/agent/preflight.h"
 #include "launcher/agent/process_tree.h"
 #include "launcher/agent/rank_environment.h"
@@ -30,16 +31,18 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kDialTime = 2s;
+constexpr auto kOnlyWayTime = 20s;  // in a step of Slurm there is no stream to fall back to
 constexpr auto kToEndTree = 5s;
 constexpr auto kKillAgain = 20ms;
 constexpr auto kTraceTime = 100ms;  // between two looks at what has finished, for the timeline
 // More than this on the way home: ranks and their output wait.
 constexpr std::size_t kMaxQueued = 4 << 20;
 
-base::UniqueFd open_signals() {
+base::UniqueFd open_signals(bool step) {
   sigset_t handled;
   ::sigemptyset(&handled);
   for (int signal : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&handled, signal);
+  for (int signal : step ? scheduler_signals() : std::vector<int>{}) ::sigaddset(&handled, signal);
   ::sigprocmask(SIG_BLOCK, &handled, nullptr);
   return base::UniqueFd(::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
 }
@@ -49,7 +52,7 @@ base::UniqueFd open_signals() {
 Agent::Agent(AgentTicket ticket, base::UniqueFd keeper)
     : ticket_(std::move(ticket)),
       keeper_(std::move(keeper)),
-      signals_(open_signals()),
+      signals_(open_signals(in_step())),
       lost_after_(ticket_.lost_after_ms) {}
 
 int Agent::run() {
@@ -59,6 +62,7 @@ int Agent::run() {
     watch_all(poller);
     poller.run();
     run_end_steps();
+    for (const auto& request : ledger_.due(Clock::now())) pass_on(request);
     report_ended();
   }
   if (!keeper_) end_descendants(kToEndTree);  // otherwise the keeper does it
@@ -76,12 +80,19 @@ void Agent::open_home() {
   std::string reached_from, server_address;
   if (!ticket_.servers.empty()) {
     auto connection = rendezvous::dial(ticket_.servers, ticket_.secret, rendezvous::Purpose::kAgent,
-                                       base::Deadline::after(kDialTime));
+                                       base::Deadline::after(in_step() ? kOnlyWayTime : kDialTime));
     if (connection) {
       home_.emplace(std::move(connection->stream));
       reached_from = connection->local_address;
       server_address = connection->remote.address;
     } else {
+      if (in_step()) {
+        exit_code_ = 1;
+        return base::log(base::LogLevel::kWarning,
+                         "cannot reach hvrun (" + connection.error().text +
+                             "): nodes must be able to connect to the node of hvrun; "
+                             "--port-range and --advertise-addr say where");
+      }
       base::log(base::LogLevel::kInfo, "no TCP to the server (" + connection.error().text +
                                            "); using the spawner's stream");
     }
@@ -106,6 +117,7 @@ void Agent::send_hello(const std::string& reached_from, const std::string& serve
   hello.reached_from = reached_from;
   hello.server_address = server_address;
   hello.nccl_conf = diagnose::read_nccl_conf();
+  hello.device_masks = device_masks();
   send(hello);
 }
 
@@ -128,6 +140,7 @@ void Agent::watch_all(Poller& poller) {
     if (may_read && Clock::now() >= next_trace_) send_traced(false);
     poller.wake_at(next_trace_);
   }
+  poller.wake_at(ledger_.next());
   if (!home_) return;
   if (!paused_) poller.wake_at(last_heard_ + lost_after_);
   // What has been queued since the last round goes out now, without waiting for poll.
@@ -247,6 +260,11 @@ void Agent::on_message(const rendezvous::OutputCredit& credit) {
 }
 
 void Agent::on_message(const rendezvous::SignalRanks& request) {
+  if (in_step() && !request.whole_group) return ledger_.on_request(request, Clock::now());
+  pass_on(request);
+}
+
+void Agent::pass_on(const rendezvous::SignalRanks& request) {
   for (auto& rank : ranks_) rank->signal(request.signal, request.whole_group);
   paused_ = request.signal == SIGTSTP || request.signal == SIGSTOP;
 }
@@ -310,6 +328,10 @@ void Agent::on_signals() {
   while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
     if (info.ssi_signo == SIGCHLD) {
       reap();
+    } else if (in_step()) {
+      auto signal = static_cast<int>(info.ssi_signo);
+      ledger_.on_scheduler(signal, Clock::now());
+      send(rendezvous::SchedulerSignal{signal});
     } else {
       fail_job("hvagent got signal " + std::to_string(info.ssi_signo));
     }

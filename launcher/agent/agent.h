@@ -14,6 +14,7 @@
 #include "launcher/agent/rank_gate.h"
 #include "launcher/agent/rank_process.h"
 #include "launcher/agent/rank_recorder.h"
+#include "launcher/agent/signal_ledger.h"
 #include "launcher/ticket.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/frame_stream.h"
@@ -34,6 +35,7 @@ class Agent {
   void send_hello(const std::string& reached_from, const std::string& server_address);
   void watch_all(Poller& poller);
   bool finished() const;
+  bool in_step() const { return !ticket_.by_node.empty(); }  // of Slurm, with no stream of its own
 
   void on_home(short revents);
   base::Result<void> on_frame(const rendezvous::Frame& frame);
@@ -57,6 +59,7 @@ class Agent {
   void reap();
   void report_ended();
   void send_traced(bool last);
+  void pass_on(const rendezvous::SignalRanks& request);
   void end_ranks(int first_signal, base::Millis grace);
   void run_end_steps();
   void lose_home(const std::string& why);
@@ -67,6 +70,7 @@ class Agent {
   void send(const Message& message);
 
   AgentTicket ticket_;
+  SignalLedger ledger_;  // used in a step
   base::UniqueFd keeper_, signals_;
   std::optional<rendezvous::FrameStream> home_;
   Time started_ = base::Clock::now();

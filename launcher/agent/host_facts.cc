@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <fstream>
 
+#include "rendezvous/base/env.h"
+
 namespace hv::launcher {
 
 std::string host_name() {
@@ -31,6 +33,15 @@ int usable_cpus() {
   CPU_ZERO(&mask);
   if (::sched_getaffinity(0, sizeof mask, &mask) == 0) return std::max(CPU_COUNT(&mask), 1);
   return std::max(static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)), 1);
+}
+
+std::vector<rendezvous::KeyValue> device_masks() {
+  std::vector<rendezvous::KeyValue> masks;
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                           "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK"}) {
+    if (auto value = base::env(name)) masks.push_back({name, *value});
+  }
+  return masks;
 }
 
 }  // namespace hv::launcher

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "rendezvous/messages.h"
 
@@ -12,5 +13,6 @@ std::string host_name();
 // two containers on it.
 std::string host_identity();
 int usable_cpus();
+std::vector<rendezvous::KeyValue> device_masks();  // variables that say which cards may be used
 
 }  // namespace hv::launcher

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "launcher/agent/process_tree.h"
+#include "launcher/ticket.h"
 
 namespace hv::launcher {
 
@@ -31,7 +32,7 @@ std::optional<int> reap(pid_t agent) {
   return code;
 }
 
-[[noreturn]] void keep(pid_t agent, int signals) {
+[[noreturn]] void keep(pid_t agent, int signals, bool step) {
   bool stream_open = true;
   for (;;) {
     // Events 0: only the end of the spawner's stream is of interest, its bytes are the agent's.
@@ -39,10 +40,12 @@ std::optional<int> reap(pid_t agent) {
     ::poll(watched, 2, -1);
     signalfd_siginfo info{};
     while (::read(signals, &info, sizeof info) == sizeof info) {
-      if (info.ssi_signo != SIGCHLD) ::kill(agent, SIGKILL);
+      if (info.ssi_signo != SIGCHLD && !step) ::kill(agent, SIGKILL);
     }
     if (auto code = reap(agent)) {
       end_descendants(kToEndTree);
+      auto farewell = step ? make_farewell(*code) : std::string();
+      [[maybe_unused]] auto said = ::write(STDOUT_FILENO, farewell.data(), farewell.size());
       ::_exit(*code);
     }
     if (stream_open && watched[1].revents != 0) {
@@ -54,7 +57,14 @@ std::optional<int> reap(pid_t agent) {
 
 }  // namespace
 
-base::Result<base::UniqueFd> split_off_agent() {
+std::vector<int> scheduler_signals() {
+  std::vector<int> signals = {SIGHUP,  SIGINT,  SIGQUIT, SIGUSR1,   SIGUSR2, SIGALRM,
+                              SIGTERM, SIGXCPU, SIGPROF, SIGVTALRM, SIGIO,   SIGPWR};
+  for (int signal = SIGRTMIN; signal <= SIGRTMAX; ++signal) signals.push_back(signal);
+  return signals;
+}
+
+base::Result<base::UniqueFd> split_off_agent(bool step) {
   ::setsid();  // away from the terminal's signals; fails harmlessly where sshd has done it
   become_subreaper();
   int ends[2];
@@ -65,6 +75,7 @@ base::Result<base::UniqueFd> split_off_agent() {
   sigset_t handled;
   ::sigemptyset(&handled);
   for (int signal : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&handled, signal);
+  for (int signal : step ? scheduler_signals() : std::vector<int>{}) ::sigaddset(&handled, signal);
   ::sigprocmask(SIG_BLOCK, &handled, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
 
@@ -78,7 +89,7 @@ base::Result<base::UniqueFd> split_off_agent() {
   int signals = ::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
   held.release();  // stays open until this process ends
   watched.reset();
-  keep(agent, signals);
+  keep(agent, signals, step);
 }
 
 }  // namespace hv::launcher

@@ -3,6 +3,8 @@
 // it when the agent is done.
 #pragma once
 
+#include <vector>
+
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
 
@@ -10,6 +12,11 @@ namespace hv::launcher {
 
 // Forks. Returns in the agent, with a descriptor that reaches its end when the keeper dies. The
 // keeper's own path never returns: it exits with the agent's code, after the whole tree has ended.
-base::Result<base::UniqueFd> split_off_agent();
+// In a step of Slurm (`step`) what Slurm sends to all of the step ends neither of the two, and the
+// keeper's last word on standard output is a farewell (ticket.h).
+base::Result<base::UniqueFd> split_off_agent(bool step);
+
+// What Slurm may send to a step before it kills: all that neither stops nor tells of a fault.
+std::vector<int> scheduler_signals();
 
 }  // namespace hv::launcher

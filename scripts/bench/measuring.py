@@ -52,6 +52,7 @@ class Case:
     hosts: int = 0       # hosts of the lab, 0: this machine
     rate: str = ""       # their links, "": as fast as they are
     unit: str = "us"
+    allocation: tuple = ()  # options of salloc: all of the case runs in one job of Slurm
 
 
 @dataclasses.dataclass

@@ -8,15 +8,20 @@
 #include <filesystem>
 
 #include "launcher/command_spawner.h"
+#include "launcher/environment.h"
 #include "launcher/local_spawner.h"
+#include "launcher/slurm_spawner.h"
 #include "launcher/ssh_spawner.h"
 #include "support/spawn_watch.h"
 #include "support/sshd.h"
+
+extern char** environ;
 
 namespace hv::test {
 namespace {
 
 using launcher::AgentProgram;
+using launcher::HostPlan;
 using launcher::Spawner;
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
@@ -24,7 +29,7 @@ using std::chrono::milliseconds;
 // For what takes a second on a machine that is not busy.
 constexpr auto kPatience = 60s;
 
-enum class Kind { kLocal, kCommand, kSsh, kSshClient };
+enum class Kind { kLocal, kCommand, kSsh, kSshClient, kSlurm };
 
 class SpawnerConformance : public testing::TestWithParam<Kind> {
  protected:
@@ -53,9 +58,21 @@ class SpawnerConformance : public testing::TestWithParam<Kind> {
     return std::distance(begin(list), end(list));
   }
   bool uses_ssh() const { return GetParam() == Kind::kSsh || GetParam() == Kind::kSshClient; }
-  bool over_shell() const { return GetParam() != Kind::kLocal; }
+  bool over_shell() const { return GetParam() != Kind::kLocal && GetParam() != Kind::kSlurm; }
+  bool by_tcp() const { return GetParam() == Kind::kSlurm; }
+  // Within a job, the nodes of the job and its srun; else srun's stand-in here.
+  static bool in_job() { return std::getenv("SLURM_JOB_ID") != nullptr; }
+  std::vector<HostPlan> hosts(std::size_t count) const {
+    const char* prefix = by_tcp() && in_job() ? "h" : "127.0.0.";
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < count; ++i) {
+      names.push_back(prefix + std::to_string(i + (in_job() ? 1 : 2)));
+    }
+    return make_hosts(names);
+  }
 
-  Spawner& make(const AgentProgram& program, milliseconds start_timeout = 30s) {
+  Spawner& make(const AgentProgram& program, milliseconds start_timeout = 30s,
+                std::size_t count = 3) {
     switch (GetParam()) {
       case Kind::kLocal:
         spawner_ = launcher::make_local_spawner(*io_, program.path, start_timeout);
@@ -83,6 +100,16 @@ class SpawnerConformance : public testing::TestWithParam<Kind> {
         spawner_ = launcher::make_ssh_spawner(*io_, options);
         break;
       }
+      case Kind::kSlurm: {
+        launcher::SlurmStepOptions options;
+        options.step.hosts = hosts(count);
+        options.srun = in_job() ? "srun" : HV_FAKE_SRUN;
+        options.agent_path = program.path;
+        options.start_timeout = start_timeout;
+        options.environment = launcher::step_environment(launcher::read_environment(environ));
+        spawner_ = launcher::make_slurm_spawner(*io_, options);
+        break;
+      }
     }
     return *spawner_;
   }
@@ -95,10 +122,8 @@ class SpawnerConformance : public testing::TestWithParam<Kind> {
 };
 Sshd* SpawnerConformance::sshd_ = nullptr;
 
-const std::vector<std::string> kThree = {"127.0.0.2", "127.0.0.3", "127.0.0.4"};
-
 TEST_P(SpawnerConformance, EveryHostGetsItsOwnTicketAndTellsItsExitCode) {
-  SpawnWatch watch(*io_, make(fake_agent()), make_hosts(kThree));
+  SpawnWatch watch(*io_, make(fake_agent()), hosts(3), by_tcp());
   ASSERT_TRUE(watch.until(
       [&] {
         return watch[0].output == "0 job-1\n" && watch[1].output == "1 job-1\n" &&
@@ -110,23 +135,25 @@ TEST_P(SpawnerConformance, EveryHostGetsItsOwnTicketAndTellsItsExitCode) {
   watch.send(0, "exit 0\n");
   watch.send(1, "exit 255\n");
   ASSERT_TRUE(watch.until_over(kPatience));
-  const std::vector<std::string> order = {"stream", "running", "ended"};
+  std::vector<std::string> order = {"stream", "running", "ended"};
+  if (by_tcp()) order.erase(order.begin());
   const int codes[] = {0, 255, 7};
   for (std::uint32_t i = 0; i < 3; ++i) {
     EXPECT_EQ(watch[i].told, order);
     ASSERT_TRUE(watch[i].ended && *watch[i].ended) << watch.errors();
     EXPECT_EQ(**watch[i].ended, codes[i]);
-    EXPECT_TRUE(watch[i].input_closed);
+    EXPECT_NE(watch[i].input_closed, by_tcp());
   }
 }
 
 TEST_P(SpawnerConformance, NoHostIsOverAtOnce) {
-  SpawnWatch watch(*io_, make(fake_agent()), {});
+  SpawnWatch watch(*io_, make(fake_agent(), 30s, 0), {});
   EXPECT_TRUE(watch.until_over(kPatience));
 }
 
 TEST_P(SpawnerConformance, BytesPassUnchangedBothWays) {
-  SpawnWatch watch(*io_, make(fake_agent()), make_hosts({"127.0.0.2"}));
+  if (by_tcp()) GTEST_SKIP() << "has no streams";
+  SpawnWatch watch(*io_, make(fake_agent(), 30s, 1), hosts(1), by_tcp());
   ASSERT_TRUE(watch.until([&] { return watch[0].output == "0 job-1\n"; }, kPatience))
       << watch.errors();
   std::string bytes(5'000'000, '\0');
@@ -145,7 +172,7 @@ TEST_P(SpawnerConformance, BytesPassUnchangedBothWays) {
 }
 
 TEST_P(SpawnerConformance, StopEndsAll) {
-  SpawnWatch watch(*io_, make(fake_agent()), make_hosts(kThree));
+  SpawnWatch watch(*io_, make(fake_agent()), hosts(3), by_tcp());
   ASSERT_TRUE(watch.until([&] { return !watch[1].output.empty(); }, kPatience)) << watch.errors();
   spawner_->stop();
   spawner_->stop();
@@ -159,7 +186,7 @@ TEST_P(SpawnerConformance, StopEndsAll) {
 }
 
 TEST_P(SpawnerConformance, StopBeforeAnythingHasStarted) {
-  SpawnWatch watch(*io_, make(fake_agent()), make_hosts(kThree));
+  SpawnWatch watch(*io_, make(fake_agent()), hosts(3), by_tcp());
   spawner_->stop();
   EXPECT_TRUE(watch.until_over(kPatience));
   for (std::uint32_t i = 0; i < 3; ++i) {
@@ -169,26 +196,26 @@ TEST_P(SpawnerConformance, StopBeforeAnythingHasStarted) {
 
 TEST_P(SpawnerConformance, AnAgentThatDiesAtOnceIsReportedWithItsWords) {
   auto script = dir_.file("broken", "#!/bin/sh\necho no such library >&2\nexit 3\n", 0755);
-  SpawnWatch watch(*io_,
-                   make(make_program(script, "#!/bin/sh\necho no such library >&2; exit 3\n")),
-                   make_hosts({"127.0.0.2"}));
+  SpawnWatch watch(
+      *io_, make(make_program(script, "#!/bin/sh\necho no such library >&2; exit 3\n"), 30s, 1),
+      hosts(1), by_tcp());
   ASSERT_TRUE(watch.until_over(kPatience));
   EXPECT_EQ(watch[0].told, std::vector<std::string>{"ended"});
   EXPECT_NE(watch.errors().find("no such library"), std::string::npos) << watch.errors();
-  EXPECT_NE(watch.errors().find("127.0.0.2"), std::string::npos) << watch.errors();
+  EXPECT_NE(watch.errors().find(hosts(1).front().host.name), std::string::npos) << watch.errors();
 }
 
 TEST_P(SpawnerConformance, AnAgentThatDoesNotAnswerIsGivenUp) {
   auto script = dir_.file("dumb", "#!/bin/sh\nexec sleep 60\n", 0755);
-  SpawnWatch watch(*io_, make(make_program(script, "#!/bin/sh\nexec sleep 60\n"), 1500ms),
-                   make_hosts({"127.0.0.2"}));
+  SpawnWatch watch(*io_, make(make_program(script, "#!/bin/sh\nexec sleep 60\n"), 1500ms, 1),
+                   hosts(1), by_tcp());
   ASSERT_TRUE(watch.until_over(6s));
   ASSERT_TRUE(watch[0].ended && !*watch[0].ended);
   EXPECT_EQ(watch[0].ended->error().code, base::Code::kTimeout);
 }
 
 TEST_P(SpawnerConformance, DeathBySignalIsNoExitCodeZero) {
-  SpawnWatch watch(*io_, make(fake_agent()), make_hosts({"127.0.0.2"}));
+  SpawnWatch watch(*io_, make(fake_agent(), 30s, 1), hosts(1), by_tcp());
   ASSERT_TRUE(watch.until([&] { return !watch[0].output.empty(); }, kPatience)) << watch.errors();
   watch.send(0, "die\n");
   ASSERT_TRUE(watch.until_over(kPatience));
@@ -226,10 +253,12 @@ TEST_P(SpawnerConformance, AnAgentOfAnotherBuildIsReplaced) {
 
 TEST_P(SpawnerConformance, AnAgentOfAnotherBuildThatCannotBeReplacedIsNamed) {
   auto other =
-      dir_.file("other", "#!/bin/sh\nFAKE_BUILD=old exec " + fake_agent_path() + "\n", 0755);
+      dir_.file("other", "#!/bin/sh\nFAKE_BUILD=old exec " + fake_agent_path() + " \"$@\"\n", 0755);
   SpawnWatch watch(
-      *io_, make(make_program(other, "#!/bin/sh\nFAKE_BUILD=old exec " + fake_agent_path() + "\n")),
-      make_hosts({"127.0.0.2"}));
+      *io_,
+      make(make_program(other, "#!/bin/sh\nFAKE_BUILD=old exec " + fake_agent_path() + " \"$@\"\n"),
+           30s, 1),
+      hosts(1), by_tcp());
   ASSERT_TRUE(watch.until_over(kPatience));
   EXPECT_NE(watch.errors().find("build old"), std::string::npos) << watch.errors();
   EXPECT_NE(watch.errors().find("test-build"), std::string::npos) << watch.errors();
@@ -245,12 +274,14 @@ std::string name_of(const testing::TestParamInfo<Kind>& kind) {
       return "Ssh";
     case Kind::kSshClient:
       return "SshClient";
+    case Kind::kSlurm:
+      return "Slurm";
   }
   return {};
 }
 INSTANTIATE_TEST_SUITE_P(, SpawnerConformance,
-                         testing::Values(Kind::kLocal, Kind::kCommand, Kind::kSsh,
-                                         Kind::kSshClient),
+                         testing::Values(Kind::kLocal, Kind::kCommand, Kind::kSsh, Kind::kSshClient,
+                                         Kind::kSlurm),
                          name_of);
 
 }  // namespace

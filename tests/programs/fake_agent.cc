@@ -1,7 +1,9 @@
 // Stands in for hvagent in tests of the spawners: greets, reads its ticket, answers with
 // "<host index> <job>\n", then obeys lines: "exit N", "say TEXT" (on standard error), "die" (by
 // SIGKILL), "cwd", "self" (is its own file gone?), "echo" (from here on, bytes come back as sent).
-// FAKE_AGENT=dumb never greets, FAKE_AGENT=broken dies at once; FAKE_BUILD is its build id.
+// With --step it takes its host index from SLURM_NODEID, speaks over TCP to the first server of the
+// ticket, and says a farewell. FAKE_AGENT=dumb never greets, FAKE_AGENT=broken dies at once;
+// FAKE_BUILD is its build id.
 #include <signal.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include <vector>
 
 #include "launcher/ticket.h"
+#include "rendezvous/endpoint.h"
 
 namespace {
 
@@ -46,8 +49,30 @@ std::string self() {
   return size > 0 ? std::string(path, static_cast<std::size_t>(size)) : "?";
 }
 
+int g_shared_output = -1;  // standard output of a step
+
+[[noreturn]] void leave(int code) {
+  if (g_shared_output >= 0) {
+    auto farewell = hv::launcher::make_farewell(code);
+    if (::write(g_shared_output, farewell.data(), farewell.size()) < 0) code = 9;
+  }
+  std::exit(code);
+}
+
+// Standard input and output become a connection of our own.
+bool leave_the_step(hv::launcher::AgentTicket& ticket) {
+  auto node = static_cast<std::size_t>(std::atoi(env("SLURM_NODEID", "0").c_str()));
+  if (node >= ticket.by_node.size() || ticket.servers.empty()) return false;
+  ticket.host_index = ticket.by_node[node];
+  auto server = hv::rendezvous::to_socket_address(ticket.servers.front());
+  int fd = ::socket(server->storage.ss_family, SOCK_STREAM, 0);
+  if (::connect(fd, server->get(), server->length) != 0) return false;
+  g_shared_output = ::dup(1);
+  return ::dup2(fd, 0) == 0 && ::dup2(fd, 1) == 1;
+}
+
 void obey(const std::string& line) {
-  if (line.rfind("exit ", 0) == 0) std::exit(std::atoi(line.c_str() + 5));
+  if (line.rfind("exit ", 0) == 0) leave(std::atoi(line.c_str() + 5));
   if (line.rfind("say ", 0) == 0) std::cerr << line.substr(4) << std::endl;
   if (line == "die") ::kill(::getpid(), SIGKILL);
   if (line == "self") say(self() + "\n");
@@ -81,6 +106,8 @@ int main(int argc, char** argv) {
   if (!read_exactly(blob.data(), blob.size())) return 5;
   auto ticket = hv::launcher::decode_ticket(blob);
   if (!ticket) return 6;
+  bool step = argc > 1 && std::strcmp(argv[1], "--step") == 0;
+  if (step && !leave_the_step(*ticket)) return 7;
   say(std::to_string(ticket->host_index) + " " + ticket->job + "\n");
 
   std::string line;
@@ -92,5 +119,5 @@ int main(int argc, char** argv) {
     obey(line);
     line.clear();
   }
-  return 8;  // its standard input has ended
+  leave(8);  // its standard input has ended
 }

@@ -41,7 +41,7 @@ class Lab:
     def __getattr__(self, name):
         """lab.kill("h1"), lab.rate("h1", "1gbit"), lab.sshd("h1", 2201, "MaxStartups=3") ..."""
         if name not in ("boot", "kill", "cut", "heal", "rate", "firewall", "sshd", "user", "alias",
-                        "capture"):
+                        "capture", "slurm"):
             raise AttributeError(name)
         return lambda *arguments: self.lab(name, *map(str, arguments))
 

@@ -1,8 +1,15 @@
 #include "support/spawn_watch.h"
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/write.hpp>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
+
+#include "rendezvous/endpoint.h"
 
 namespace hv::test {
 
@@ -57,9 +64,16 @@ std::vector<launcher::HostPlan> make_hosts(const std::vector<std::string>& names
 }
 
 SpawnWatch::SpawnWatch(boost::asio::io_context& io, launcher::Spawner& spawner,
-                       std::vector<launcher::HostPlan> hosts)
-    : io_(io) {
+                       std::vector<launcher::HostPlan> hosts, bool by_tcp)
+    : acceptor_(io), io_(io) {
   launcher::AgentTicket ticket{"job-1", {}, rendezvous::Secret::random(), 0, "test-build", 5000};
+  if (by_tcp) {
+    acceptor_ = Socket::protocol_type::acceptor(io, {Socket::protocol_type::v4(), 0});
+    auto here = rendezvous::usable_addresses(rendezvous::list_interfaces());
+    bool several = std::getenv("SLURM_JOB_ID") != nullptr && !here.empty();
+    ticket.servers = {{several ? here.front() : "127.0.0.1", acceptor_.local_endpoint().port()}};
+    boost::asio::co_spawn(io, accept(), boost::asio::detached);
+  }
   launcher::SpawnEvents events;
   events.on_stream = [this](std::uint32_t index, Server::ByteStream stream) {
     auto& host = hosts_[index];
@@ -79,6 +93,42 @@ SpawnWatch::SpawnWatch(boost::asio::io_context& io, launcher::Spawner& spawner,
                           over_ = true;
                           if (error) std::rethrow_exception(error);
                         });
+}
+
+boost::asio::awaitable<void> SpawnWatch::accept() {
+  boost::system::error_code error;
+  auto await = boost::asio::redirect_error(boost::asio::use_awaitable, error);
+  while (acceptor_.is_open()) {
+    auto socket = std::make_shared<Socket>(co_await acceptor_.async_accept(await));
+    if (error) co_return;
+    boost::asio::co_spawn(io_, talk(std::move(socket)), boost::asio::detached);
+  }
+}
+
+// Whose it is tells the first line.
+boost::asio::awaitable<void> SpawnWatch::talk(std::shared_ptr<Socket> socket) {
+  boost::system::error_code error;
+  auto await = boost::asio::redirect_error(boost::asio::use_awaitable, error);
+  std::string first;
+  std::vector<char> buffer(64 * 1024);
+  Host* host = nullptr;
+  while (!error) {
+    auto size = co_await socket->async_read_some(boost::asio::buffer(buffer), await);
+    std::string_view text(buffer.data(), size);
+    if (host != nullptr) {
+      host->output += text;
+      continue;
+    }
+    first += text;
+    if (first.find('\n') == first.npos) continue;
+    host = &hosts_[static_cast<std::uint32_t>(std::atoi(first.c_str()))];
+    host->output = first;
+    host->stream.write = [socket](base::Bytes bytes) {
+      boost::system::error_code ignored;
+      boost::asio::write(*socket, boost::asio::buffer(bytes), ignored);
+    };
+    host->stream.queued = [] { return std::size_t{0}; };
+  }
 }
 
 bool SpawnWatch::until(const std::function<bool()>& condition, std::chrono::milliseconds limit) {

@@ -1,7 +1,9 @@
 // Runs a spawner and keeps what it tells, in the order told.
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -28,8 +30,9 @@ class SpawnWatch {
     std::optional<base::Result<int>> ended;
     bool input_closed = false;
   };
+  // `by_tcp`: agents have no stream of their own; they come to a port of ours.
   SpawnWatch(boost::asio::io_context& io, launcher::Spawner& spawner,
-             std::vector<launcher::HostPlan> hosts);
+             std::vector<launcher::HostPlan> hosts, bool by_tcp = false);
 
   // Runs the io_context until `condition` holds; false: not within that time.
   bool until(const std::function<bool()>& condition, std::chrono::milliseconds limit);
@@ -42,6 +45,11 @@ class SpawnWatch {
   std::string errors() const;
 
  private:
+  using Socket = boost::asio::ip::tcp::socket;
+  boost::asio::awaitable<void> accept();
+  boost::asio::awaitable<void> talk(std::shared_ptr<Socket> socket);
+
+  boost::asio::ip::tcp::acceptor acceptor_;
   boost::asio::io_context& io_;
   std::map<std::uint32_t, Host> hosts_;
   bool over_ = false;

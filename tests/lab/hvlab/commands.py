@@ -108,7 +108,7 @@ def host_processes(host):
             continue
         name = stat[stat.index("(") + 1:stat.rindex(")")]
         state = stat[stat.rindex(")") + 2:].split()[0]
-        if name in ("sshd", "slurmd", "slurmctld", "slurmstepd", "munged"):
+        if name in ("sshd", "slurmd", "slurmctld", "slurmscriptd", "slurmstepd", "munged"):
             continue
         found.append((int(entry), command or f"[{name}] {'zombie' if state == 'Z' else ''}".strip()))
     return found

@@ -10,7 +10,9 @@ using base::as_text;
 using testing::HasSubstr;
 using testing::Not;
 
-AgentTicket ticket() { return {"job", {}, rendezvous::Secret::random(), 3, "build-1", 5000}; }
+AgentTicket ticket() {
+  return {"job", {}, rendezvous::Secret::random(), 3, "build-1", 5000, false, {}};
+}
 Bootstrap over_shell(const std::string& path = "/opt/hvagent") {
   return Bootstrap::over_shell(
       ticket(),

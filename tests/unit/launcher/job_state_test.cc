@@ -322,5 +322,37 @@ TEST_F(JobStateTest, RanksThatCannotBeStarted) {
   EXPECT_THAT(state_.cause()->text, HasSubstr("could not be started: cannot start /x"));
 }
 
+TEST_F(JobStateTest, APreemptedJobHasAllTheTimeThatTheSchedulerGives) {
+  start();
+  EXPECT_THAT(on({.kind = EventKind::kPreempted, .signal = SIGTERM}), IsEmpty());
+  EXPECT_EQ(state_.deadline(), JobState::Time::max());
+  EXPECT_THAT(exits(0, 0), IsEmpty());
+  EXPECT_THAT(exits(1, 0, SIGTERM), ElementsAre(Do::kFailEpoch));  // had no handler
+  EXPECT_THAT(exits(2, 128 + SIGTERM), ElementsAre(Do::kFailEpoch));
+  EXPECT_THAT(on({.kind = EventKind::kPreempted, .signal = SIGTERM}), IsEmpty());
+  faults(3, base::Code::kPeerLost);
+  EXPECT_THAT(exits(3, 1), ElementsAre(Do::kFailEpoch));  // tripped over the others
+  EXPECT_EQ(state_.phase(), Phase::kRunning);
+  end();
+  EXPECT_TRUE(state_.preempted());
+  EXPECT_EQ(state_.exit_code(), kExitPreempted);
+  EXPECT_THAT(state_.cause()->text, HasSubstr("SIGTERM"));
+}
+
+TEST_F(JobStateTest, ARankThatFailsOfItselfIsTheCauseThoughTheJobIsPreempted) {
+  start();
+  on({.kind = EventKind::kPreempted, .signal = SIGUSR1});
+  EXPECT_THAT(exits(1, 7), ElementsAre(Do::kFailEpoch, Do::kEndRanks));
+  end();
+  EXPECT_FALSE(state_.preempted());
+  EXPECT_EQ(state_.exit_code(), 7);
+}
+
+TEST_F(JobStateTest, PreemptedBeforeTheStart) {
+  on_host(EventKind::kAgentUp, 0);
+  EXPECT_THAT(on({.kind = EventKind::kPreempted, .signal = SIGTERM}), ElementsAre(Do::kRelease));
+  EXPECT_EQ(state_.exit_code(), kExitPreempted);
+}
+
 }  // namespace
 }  // namespace hv::launcher

@@ -72,7 +72,8 @@ TEST(Ticket, Travels) {
                      3,
                      "build",
                      5000,
-                     true};
+                     true,
+                     {2, 0, 1}};
   auto framed = encode_ticket(ticket);
   base::Reader in(framed);
   auto blob = in.bytes();
@@ -83,8 +84,21 @@ TEST(Ticket, Travels) {
   EXPECT_EQ(back->secret.hex(), ticket.secret.hex());
   EXPECT_EQ(back->host_index, 3U);
   EXPECT_TRUE(back->alone);
+  EXPECT_EQ(back->by_node, ticket.by_node);
   for (std::size_t size = 0; size < blob.size(); ++size)
     EXPECT_FALSE(decode_ticket(blob.first(size)));
+}
+
+TEST(StepLine, GreetingFarewellAndOthers) {
+  auto line = [](const std::string& text) {  // without its end
+    return parse_step_line(std::string_view(text).substr(0, text.size() - 1));
+  };
+  EXPECT_EQ(line(make_greeting("b1"))->build_id, "b1");
+  EXPECT_FALSE(line(make_greeting("b1"))->exit_code);
+  EXPECT_EQ(line(make_farewell(137))->exit_code, 137);
+  for (const char* text : {"\n", "hvagent b1\n", "\x01hvagent-ended x\n", "\x01hvagent-ended \n"}) {
+    EXPECT_FALSE(line(text)) << text;
+  }
 }
 
 TEST(Greeting, IsFoundBehindChatter) {

@@ -236,6 +236,9 @@ TEST(LauncherDecision, AskedFor) {
   facts.asked = LauncherKind::kSlurm;
   facts.answer = SlurmAnswer::kEnded;  // the user knows better
   EXPECT_EQ(decide(facts), "slurm: asked for by --launcher slurm");
+  facts.given = {host("x1")};
+  EXPECT_THAT(decide(facts), HasSubstr("the hosts given are not all nodes of Slurm job 12"));
+  facts.given.clear();
   facts.srun_found = false;
   EXPECT_THAT(decide(facts), HasSubstr("srun is not in PATH"));
   facts.job = std::optional<SlurmJob>();

@@ -1,0 +1,46 @@
+#include "launcher/agent/signal_ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace hv::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+const SignalLedger::Time kStart{1000s};
+
+std::vector<int> due(SignalLedger& ledger, SignalLedger::Time now) {
+  std::vector<int> signals;
+  for (const auto& request : ledger.due(now)) signals.push_back(request.signal);
+  return signals;
+}
+
+TEST(SignalLedger, WhatSlurmDoesNotSendIsPassedOnAfterAMoment) {
+  SignalLedger ledger;
+  ledger.on_request({SIGUSR1, false}, kStart);
+  EXPECT_TRUE(due(ledger, kStart).empty());
+  EXPECT_GT(ledger.next(), kStart);
+  EXPECT_EQ(due(ledger, ledger.next()), std::vector{SIGUSR1});
+  EXPECT_EQ(ledger.next(), SignalLedger::Time::max());
+}
+
+TEST(SignalLedger, WhatSlurmHasSentBeforeOrSendsSoonAfterIsNotSentAgain) {
+  SignalLedger ledger;
+  ledger.on_scheduler(SIGTERM, kStart);
+  ledger.on_request({SIGTERM, false}, kStart + 300ms);
+  ledger.on_request({SIGUSR1, false}, kStart + 300ms);
+  ledger.on_scheduler(SIGUSR1, kStart + 900ms);
+  EXPECT_TRUE(due(ledger, kStart + 60s).empty());
+}
+
+TEST(SignalLedger, OtherSignalsAndLaterOnesAreOthers) {
+  SignalLedger ledger;
+  ledger.on_scheduler(SIGUSR1, kStart);
+  ledger.on_request({SIGUSR2, false}, kStart);
+  ledger.on_request({SIGUSR1, false}, kStart + 30s);
+  EXPECT_EQ(due(ledger, kStart + 40s), (std::vector{SIGUSR2, SIGUSR1}));
+}
+
+}  // namespace
+}  // namespace hv::launcher
