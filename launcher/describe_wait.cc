@@ -18,7 +18,7 @@ using rendezvous::OpView;
 using rendezvous::Presence;
 using rendezvous::RecorderView;
 
-constexpr std::size_t kRanksShown = 8, kNamesShown = 6;
+constexpr std::size_t kRanksShown = 8, kAllShown = 64, kNamesShown = 6;
 constexpr std::int64_t kJustNowUs = 5'000'000;
 
 // An operation that has not ended where it was submitted.
@@ -158,13 +158,14 @@ std::string line_of(const std::vector<RankPicture>& ranks, int rank) {
   return who + " " + state_of(picture) + (picture.known ? "; " + last_of(picture.view) : "");
 }
 
-std::string lines_of(const std::vector<RankPicture>& ranks, const std::vector<int>& which) {
+std::string lines_of(const std::vector<RankPicture>& ranks, const std::vector<int>& which,
+                     std::size_t at_most = kRanksShown) {
   std::string text;
-  for (std::size_t i = 0; i < std::min(which.size(), kRanksShown); ++i) {
+  for (std::size_t i = 0; i < std::min(which.size(), at_most); ++i) {
     text += line_of(ranks, which[i]);
   }
-  if (which.size() > kRanksShown) {
-    text += "\n  and " + std::to_string(which.size() - kRanksShown) + " more ranks";
+  if (which.size() > at_most) {
+    text += "\n  and " + std::to_string(which.size() - at_most) + " more ranks";
   }
   return text;
 }
@@ -233,6 +234,21 @@ std::string describe_wait(const std::vector<RankPicture>& ranks) {
     return describe_running(ranks, waiting.front()) + others(waiting, waiting.front());
   }
   return describe_missing(ranks, *first) + others(waiting, *first) + hint(waiting);
+}
+
+std::string describe_ranks(const std::vector<RankPicture>& ranks) {
+  auto [least, most] =
+      std::ranges::minmax(ranks, {}, [](const RankPicture& rank) { return rank.view.finished; });
+  std::string text = std::to_string(ranks.size()) +
+                     " ranks, operations finished: " + std::to_string(least.view.finished);
+  if (most.view.finished > least.view.finished) {
+    text += " to " + std::to_string(most.view.finished);
+  }
+  const std::string wait = describe_wait(ranks);
+  if (!wait.empty()) text += "\n" + wait;
+  std::vector<int> all(ranks.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int>(i);
+  return text + lines_of(ranks, all, kAllShown);
 }
 
 }  // namespace hv::launcher

@@ -1,4 +1,4 @@
-// What the ranks of a job wait for, told from the flight recorders of all of them. Pure.
+// What the ranks of a job do and wait for, told from the flight recorders of all of them. Pure.
 #pragma once
 
 #include <string>
@@ -18,5 +18,8 @@ struct RankPicture {
 // behind and what each of them is at; or else the one that runs everywhere and does not end. A few
 // lines without a final newline; empty where nobody waits for anything.
 std::string describe_wait(const std::vector<RankPicture>& ranks);
+
+// For who asks: how far all ranks are, who waits for whom, and each rank's state; a few lines.
+std::string describe_ranks(const std::vector<RankPicture>& ranks);
 
 }  // namespace hv::launcher

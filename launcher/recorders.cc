@@ -47,8 +47,7 @@ void Recorders::settle() {
   if (waiting_.empty()) return;
   timer_.cancel();
   auto waiting = std::exchange(waiting_, {});
-  const std::string text = describe_wait(ranks_);
-  for (auto& told : waiting) told(text);
+  for (auto& told : waiting) told(ranks_);
 }
 
 }  // namespace hv::launcher

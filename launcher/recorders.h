@@ -20,7 +20,7 @@ namespace hv::launcher {
 class Recorders {
  public:
   using Ask = std::function<void(const rendezvous::RecorderQuery&)>;  // all agents
-  using Told = std::function<void(std::string)>;                      // see describe_wait
+  using Told = std::function<void(const std::vector<RankPicture>&)>;
 
   Recorders(boost::asio::io_context& io, const Plan& plan, Ask ask);
 

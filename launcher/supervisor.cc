@@ -338,7 +338,8 @@ class Supervisor : private rendezvous::ServerEvents {
   void on_rank_stalled(int rank, const rendezvous::RankStall& stall) override {
     if (!stall.shutdown && Clock::now() < quiet_about_stalls_until_) return;
     quiet_about_stalls_until_ = Clock::now() + base::Millis(stall.period_ms / 2);
-    recorders_.ask([this, rank, stall](std::string text) {
+    recorders_.ask([this, rank, stall](const std::vector<RankPicture>& ranks) {
+      std::string text = describe_wait(ranks);
       if (text.empty()) text = stall.operation + " of rank " + std::to_string(rank) + " waits";
       if (!stall.shutdown) return base::log(LogLevel::kWarning, "stalled: " + text);
       const auto limit = std::to_string(stall.waited_ms / 1000) + " s";
@@ -359,6 +360,10 @@ class Supervisor : private rendezvous::ServerEvents {
       case SIGUSR1:
       case SIGUSR2:
         return send_all(rendezvous::SignalRanks{signal, false});
+      case SIGQUIT:  // Ctrl-\, for who wonders whether it goes on
+        return recorders_.ask([](const std::vector<RankPicture>& ranks) {
+          base::log(LogLevel::kWarning, describe_ranks(ranks));
+        });
       case SIGTSTP:
         return pause();
       case SIGCONT:
@@ -391,7 +396,9 @@ class Supervisor : private rendezvous::ServerEvents {
       case Action::Kind::kFailEpoch:
         // What the ranks are at is asked for before it changes. A stall has been told already.
         if (state_.cause()->kind != Cause::Kind::kStalled) {
-          recorders_.ask([this](const std::string& text) { operations_ = text; });
+          recorders_.ask([this](const std::vector<RankPicture>& ranks) {
+            operations_ = describe_wait(ranks);
+          });
         }
         return server_->fail_epoch(action.rank, action.error);
       case Action::Kind::kEndRanks:

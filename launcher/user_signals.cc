@@ -21,7 +21,7 @@ bool is_ignored(int signal) {
 sigset_t user_signals() {
   sigset_t set;
   ::sigemptyset(&set);
-  for (int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
+  for (int signal : {SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) {
     ::sigaddset(&set, signal);
   }
   if (!is_ignored(SIGHUP)) ::sigaddset(&set, SIGHUP);

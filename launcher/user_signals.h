@@ -14,7 +14,7 @@ void block_user_signals();
 
 class UserSignals {
  public:
-  // INT TERM HUP USR1 USR2 TSTP CONT
+  // INT TERM HUP QUIT USR1 USR2 TSTP CONT
   UserSignals(boost::asio::io_context& io, std::function<void(int signal)> on_signal);
 
  private:

@@ -136,8 +136,8 @@ void Agent::watch_all(Poller& poller) {
     if (may_read && !rank->done()) rank->watch(poller);
   }
   if (!end_steps_.empty()) poller.wake_at(end_steps_.front().due);
-  if (tracing_.on) {
-    if (may_read && Clock::now() >= next_trace_) send_traced(false);
+  if (tracing_.on && may_read) {
+    if (Clock::now() >= next_trace_) send_traced(false);
     poller.wake_at(next_trace_);
   }
   poller.wake_at(ledger_.next());
@@ -156,7 +156,6 @@ void Agent::watch_all(Poller& poller) {
 void Agent::on_home(short) {
   auto read = home_->on_readable();
   last_heard_ = Clock::now();
-  paused_ = false;
   while (home_) {
     auto frame = home_->next();
     if (!frame) return lose_home(frame.error().text);
@@ -279,9 +278,8 @@ void Agent::on_message(const rendezvous::ToRank& message) {
 
 void Agent::on_message(const rendezvous::ToProber& message) {
   if (!prober_ || prober_->ended()) {
-    auto prober =
-        ProberLink::start(ticket_.secret.derive("prober"), ticket_.host_index,
-                          [this](const rendezvous::FromProber& answer) { send(answer); });
+    auto prober = ProberLink::start(ticket_.secret.derive("prober"), ticket_.host_index,
+                                    [this](const rendezvous::FromProber& answer) { send(answer); });
     if (!prober) return fail_job(prober.error().text);
     prober_ = std::move(*prober);
   }

@@ -75,7 +75,7 @@ class Agent {
   std::optional<rendezvous::FrameStream> home_;
   Time started_ = base::Clock::now();
   Time last_heard_ = base::Clock::now();
-  bool paused_ = false;  // hvrun is stopped by a terminal's Ctrl-Z: it cannot beat
+  bool paused_ = false;  // by a terminal's Ctrl-Z, until its CONT: hvrun is stopped, it cannot beat
   base::Millis lost_after_, grace_{5000};
 
   base::UniqueFd held_port_;

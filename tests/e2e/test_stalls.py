@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import time
 import unittest
 
@@ -73,6 +74,22 @@ class Stalls(unittest.TestCase):
         # Once for all ranks each time, not once for each.
         self.assertGreaterEqual(text.count("stalled: "), 2, text)
         self.assertLess(text.count("stalled: "), 10, text)
+
+    def test_on_request(self):
+        with tempfile.TemporaryFile() as log:
+            def text():
+                return os.pread(log.fileno(), 1 << 20, 0).decode()
+            job = hvtest.Job(hvtest.binary("hvrun"), "-np", 3, "--grace", "1", ODD, "sleep", 1,
+                             stderr=log)
+            job.find("odd_ranks", count=3)
+            time.sleep(1)
+            job.process.send_signal(signal.SIGQUIT)
+            hvtest.wait_until(lambda: "rank 2 on localhost" in text(), 20, "the answer")
+            job.process.send_signal(signal.SIGINT)
+            self.assertEqual(job.finish(30)[0], 130, text())
+            self.assertRegex(text(), r"3 ranks, operations finished: \d+")
+            for rank in range(3):
+                self.assertRegex(text(), rf"rank {rank} on localhost \(pid \d+\) ")
 
     def test_switched_off(self):
         env = dict(with_times(0.2, 0.4), HVRUN_STALL_CHECK_DISABLE="1")

@@ -169,5 +169,16 @@ TEST(DescribeWait, ListsAreSortedAndCapped) {
   EXPECT_THAT(text, HasSubstr("'t1', 't2', 't3', 't4', 't5', 't6' … and 13 more"));
 }
 
+TEST(DescribeRanks, TellsHowFarAllAre) {
+  auto ranks = job({{done("g", 1)}, {waits("h", 2), done("g", 3)}});
+  ranks[0].view.finished = 17;
+  ranks[1].view.finished = 16;
+  const auto text = describe_ranks(ranks);
+  EXPECT_THAT(text, StartsWith("2 ranks, operations finished: 16 to 17\nallreduce 'h'"));
+  EXPECT_THAT(text, HasSubstr("\n  rank 0 on h0 (pid 100) sleeps or waits elsewhere; last "
+                              "submitted allreduce 'g' 1.0 s ago\n  rank 1 on h0 (pid 101) waits "
+                              "itself for allreduce 'h'"));
+}
+
 }  // namespace
 }  // namespace hv::launcher
