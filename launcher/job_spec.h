@@ -53,7 +53,7 @@ struct JobSpec {
   std::string output_directory;  // --output-filename
   PrefixStyle prefix;
   bool to_terminal = false;  // somebody sees what ranks print as they print it
-  std::string timeline;  // a file for all ranks; empty: none until a rank asks for one
+  std::string timeline;      // a file for all ranks; empty: none until a rank asks for one
   bool timeline_mark_cycles = false;
   std::chrono::milliseconds start_timeout{30000};
   std::chrono::milliseconds grace{5000};

@@ -144,8 +144,8 @@ rendezvous::Traced RankRecorder::take_traced() {
   if (!memory_ || !read_at(memory_.get(), 0, header.get())) return traced;
   traced.dropped = header->dropped;
   const std::uint64_t from = header->taken;
-  const std::uint64_t count =
-      std::min<std::uint64_t>(header->traced - from, std::min(kTraceAtOnce, rendezvous::kTraceRoom));
+  const std::uint64_t count = std::min<std::uint64_t>(
+      header->traced - from, std::min(kTraceAtOnce, rendezvous::kTraceRoom));
   std::vector<OpRecord> records(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::size_t at = (from + i) % rendezvous::kTraceRoom;

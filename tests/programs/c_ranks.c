@@ -6,13 +6,13 @@
 
 #include "hv/hv_c.h"
 
-#define CHECK(condition)                                                                     \
-  do {                                                                                       \
-    if (!(condition)) {                                                                      \
-      fprintf(stderr, "rank %d, line %d: %s (%s)\n", hv_rank(), __LINE__, #condition,        \
-              hv_last_error());                                                              \
-      exit(1);                                                                               \
-    }                                                                                        \
+#define CHECK(condition)                                                              \
+  do {                                                                                \
+    if (!(condition)) {                                                               \
+      fprintf(stderr, "rank %d, line %d: %s (%s)\n", hv_rank(), __LINE__, #condition, \
+              hv_last_error());                                                       \
+      exit(1);                                                                        \
+    }                                                                                 \
   } while (0)
 
 static int rank, size;

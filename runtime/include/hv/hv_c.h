@@ -24,8 +24,8 @@ extern "C" {
  * added. A program built with 1.x works with every library of 1.y, y >= x. */
 #define HV_C_MAJOR 1
 #define HV_C_MINOR 0
-HV_C_API int hv_c_version(void);         /* of the library: major * 1000 + minor */
-HV_C_API const char* hv_build(void);     /* version and build, for people */
+HV_C_API int hv_c_version(void);     /* of the library: major * 1000 + minor */
+HV_C_API const char* hv_build(void); /* version and build, for people */
 
 /* ---- errors ------------------------------------------------------------------------------- */
 
@@ -96,29 +96,29 @@ HV_C_API int hv_process_set_size(hv_set set);
 /* ---- operations --------------------------------------------------------------------------- */
 
 enum { /* element types */
-  HV_UINT8 = 0,
-  HV_INT8 = 1,
-  HV_UINT16 = 2,
-  HV_INT16 = 3,
-  HV_INT32 = 4,
-  HV_INT64 = 5,
-  HV_FLOAT16 = 6,
-  HV_FLOAT32 = 7,
-  HV_FLOAT64 = 8,
-  HV_BOOL = 9,
-  HV_BFLOAT16 = 10,
-  HV_UINT32 = 11,
-  HV_UINT64 = 12,
-  HV_FLOAT8_E4M3 = 13,
-  HV_FLOAT8_E5M2 = 14
+       HV_UINT8 = 0,
+       HV_INT8 = 1,
+       HV_UINT16 = 2,
+       HV_INT16 = 3,
+       HV_INT32 = 4,
+       HV_INT64 = 5,
+       HV_FLOAT16 = 6,
+       HV_FLOAT32 = 7,
+       HV_FLOAT64 = 8,
+       HV_BOOL = 9,
+       HV_BFLOAT16 = 10,
+       HV_UINT32 = 11,
+       HV_UINT64 = 12,
+       HV_FLOAT8_E4M3 = 13,
+       HV_FLOAT8_E5M2 = 14
 };
 enum { /* reductions */
-  HV_AVERAGE = 0,
-  HV_SUM = 1,
-  HV_ADASUM = 2,
-  HV_MIN = 3,
-  HV_MAX = 4,
-  HV_PRODUCT = 5
+       HV_AVERAGE = 0,
+       HV_SUM = 1,
+       HV_ADASUM = 2,
+       HV_MIN = 3,
+       HV_MAX = 4,
+       HV_PRODUCT = 5
 };
 
 typedef struct hv_tensor { /* dense, row-major */
@@ -170,11 +170,11 @@ HV_C_API hv_status hv_join(hv_set set, hv_handle* handle);
 
 /* HV_PENDING, HV_OK or the operation's error, whose text hv_last_error() then has. Never blocks. */
 HV_C_API hv_status hv_poll(hv_handle handle);
-/* The same, but waits up to `seconds`; negative: as long as it takes. After HV_PENDING the operation
- * goes on and its tensors stay lent. */
+/* The same, but waits up to `seconds`; negative: as long as it takes. After HV_PENDING the
+ * operation goes on and its tensors stay lent. */
 HV_C_API hv_status hv_wait(hv_handle handle, double seconds);
-/* What the runtime has made room for, after HV_OK; `index`: of the tensor in a group. The memory and
- * the shape are valid until the handle is released. */
+/* What the runtime has made room for, after HV_OK; `index`: of the tensor in a group. The memory
+ * and the shape are valid until the handle is released. */
 HV_C_API hv_status hv_output(hv_handle handle, int32_t index, hv_tensor* tensor);
 HV_C_API int hv_outputs(hv_handle handle); /* tensors in the group; -1 on an error */
 /* Rows that came from each rank (allgather, alltoall): writes up to `capacity`, returns how many
