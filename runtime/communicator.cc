@@ -180,6 +180,7 @@ void Communicator::allreduce(const TensorView& in, const TensorView& out, Reduce
     refuse(OpKind::kAllreduce, "input and output differ in type or count");
   }
   if (auto fine = runtime::check_reduction(in.dtype, op); !fine) raise(fine.error());
+  if (op == ReduceOp::kAdasum) refuse(OpKind::kAllreduce, "adasum needs World::allreduce");
   if (in.count() == 0) return;
   Work work = impl_->take_work();
   work.kind = OpKind::kAllreduce;
@@ -219,14 +220,13 @@ void Communicator::allgather(const TensorView& in, const TensorView& out,
   Work work = impl_->take_work();
   work.kind = OpKind::kAllgather;
   work.dtype = in.dtype;
-  for (int r = 0; r < size(); ++r) {
-    const std::size_t end = work.bytes + static_cast<std::size_t>(elements[r]) * size_of(in.dtype);
-    if (end > work.bytes) work.blocks.push_back({{work.bytes, end}, r});
-    if (r == rank()) lend(work.inputs, {work.bytes, end}, in.data);
-    work.bytes = end;
+  std::vector<std::size_t> blocks;
+  for (std::int64_t count : elements) {
+    blocks.push_back(static_cast<std::size_t>(count) * size_of(in.dtype));
   }
+  runtime::add_allgather(work, impl_->topology(), blocks, static_cast<std::byte*>(in.data),
+                         static_cast<std::byte*>(out.data));
   if (work.bytes == 0) return;
-  lend(work.outputs, {0, work.bytes}, out.data);
   value_or_raise(impl_->run(std::move(work)));
 }
 

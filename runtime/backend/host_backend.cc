@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/backend/adasum.h"
 #include "runtime/collective/lane.h"
 #include "runtime/collective/pieces.h"
 
@@ -12,6 +13,7 @@ namespace {
 // Raw communicators have lanes 1, 2, …; process sets those from here on.
 constexpr int kBackendLane = 0;
 constexpr int kSetLanes = 1 << 20;
+constexpr int kAdasumLanes = 1 << 21;
 
 std::byte* bytes_of(const TensorView& tensor) { return static_cast<std::byte*>(tensor.data); }
 
@@ -20,14 +22,30 @@ void add_stretch(std::vector<Stretch>& stretches, std::size_t at, const TensorVi
   if (bytes > 0) stretches.push_back({{at, at + bytes}, bytes_of(tensor)});
 }
 
+std::vector<std::size_t> bytes_of_counts(const Batch& batch, std::size_t op) {
+  std::vector<std::size_t> bytes;
+  for (std::int64_t count : batch.counts[op]) {
+    bytes.push_back(static_cast<std::size_t>(count) * size_of(batch.dtype));
+  }
+  return bytes;
+}
+
+bool is_adasum(const Batch& batch) {
+  return batch.kind == OpKind::kAllreduce && batch.reduce == ReduceOp::kAdasum;
+}
+
 // Purpose: batches over shared memory and the transport, packed straight into shared slots. Thread:
 // the baton holder's, except abort(). Owner: the lane with its slots; the world's moves the
 // transport too. Failure: the first error ends all batches; abort() takes effect at the next
 // progress().
 class HostBackend final : public Backend {
  public:
-  HostBackend(DataPlane plane, std::unique_ptr<Lane> lane, bool of_world)
-      : plane_(std::move(plane)), lane_(std::move(lane)), of_world_(of_world) {}
+  // `set`: whose ranks the plane has; 0: all of the world.
+  HostBackend(DataPlane plane, std::unique_ptr<Lane> lane, std::int32_t set)
+      : plane_(std::move(plane)),
+        lane_(std::move(lane)),
+        adasum_(plane_, kAdasumLanes + set),
+        of_world_(set == 0) {}
 
   bool can_run(const Batch& batch) const override {
     for (const auto& op : batch.ops) {
@@ -37,6 +55,7 @@ class HostBackend final : public Backend {
   }
 
   void start(Batch batch, Done done) override {
+    if (is_adasum(batch)) return adasum_.start(std::move(batch), std::move(done));
     Work work = lane_->take_work();
     work.kind = batch.kind;
     work.dtype = batch.dtype;
@@ -53,7 +72,7 @@ class HostBackend final : public Backend {
         add_broadcast(work, batch);
         break;
       case OpKind::kAllgather:
-        add_allgather(work, batch);
+        add_allgathers(work, batch);
         break;
       case OpKind::kReducescatter:
         add_reducescatters(work, batch);
@@ -74,10 +93,11 @@ class HostBackend final : public Backend {
   bool progress() override {
     const bool moved = of_world_ && plane_.transport &&
                        plane_.transport->progress(base::Deadline::at(base::Clock::now()));
-    return lane_->poll() || moved;
+    const bool adds = adasum_.progress();
+    return lane_->poll() || moved || adds;
   }
 
-  bool idle() const override { return lane_->idle(); }
+  bool idle() const override { return lane_->idle() && adasum_.idle(); }
 
   void abort(const base::Error& why) override {
     plane_.local->abort(why);
@@ -101,24 +121,13 @@ class HostBackend final : public Backend {
       work.bytes += op.output.bytes();
     }
   }
-  void add_allgather(Work& work, const Batch& batch) const {
+  void add_allgathers(Work& work, const Batch& batch) const {
     for (std::size_t i = 0; i < batch.ops.size(); ++i) {
-      const auto& op = batch.ops[i];
-      const std::size_t begin = work.bytes;
-      for (int index = 0; index < plane_.topology.size; ++index) {
-        const int rank = plane_.topology.ranks[index];
-        const auto bytes = static_cast<std::size_t>(batch.counts[i][index]) * size_of(batch.dtype);
-        if (bytes == 0) continue;
-        if (rank == plane_.topology.rank) add_stretch(work.inputs, work.bytes, op.input);
-        work.blocks.push_back({{work.bytes, work.bytes + bytes}, rank});
-        work.bytes += bytes;
-      }
-      if (work.bytes > begin) {
-        work.outputs.push_back({{begin, work.bytes}, bytes_of(op.output)});
-      }
+      const Op& op = batch.ops[i];
+      add_allgather(work, plane_.topology, bytes_of_counts(batch, i), bytes_of(op.input),
+                    bytes_of(op.output));
     }
   }
-
   void add_reducescatters(Work& work, const Batch& batch) const {
     std::size_t all = 0;
     for (const auto& op : batch.ops) all += op.input.bytes();
@@ -137,10 +146,7 @@ class HostBackend final : public Backend {
   }
   void add_alltoall(Work& work, const Batch& batch) const {
     const auto ranks = static_cast<std::size_t>(plane_.topology.size);
-    std::vector<std::size_t> blocks;
-    for (std::int64_t count : batch.counts.front()) {
-      blocks.push_back(static_cast<std::size_t>(count) * size_of(batch.dtype));
-    }
+    const std::vector<std::size_t> blocks = bytes_of_counts(batch, 0);
     const Plan plan = lane_->plan_for(batch.kind, longest_of(blocks, ranks));
     const Op& op = batch.ops.front();
     fill_alltoall(work, plane_.topology, piece_width(plan, plane_.topology.size), blocks,
@@ -149,6 +155,7 @@ class HostBackend final : public Backend {
 
   DataPlane plane_;
   std::unique_ptr<Lane> lane_;
+  Adasum adasum_;
   const bool of_world_;
 };
 
@@ -157,7 +164,7 @@ class HostBackend final : public Backend {
 base::Result<std::unique_ptr<Backend>> make_host_backend(DataPlane plane, base::Deadline deadline) {
   auto lane = Lane::open(plane, {kBackendLane, Slots::Wake::kDoorbell, false}, deadline);
   if (!lane) return base::fail(lane.error());
-  return std::make_unique<HostBackend>(std::move(plane), std::move(*lane), true);
+  return std::make_unique<HostBackend>(std::move(plane), std::move(*lane), 0);
 }
 
 base::Result<std::unique_ptr<Backend>> make_host_backend(DataPlane plane, std::int32_t set,
@@ -172,7 +179,7 @@ base::Result<std::unique_ptr<Backend>> make_host_backend(DataPlane plane, std::i
   plane.topology = subset(plane.topology, ranks);
   auto lane = Lane::open(plane, options, deadline);
   if (!lane) return base::fail(lane.error());
-  return std::make_unique<HostBackend>(std::move(plane), std::move(*lane), false);
+  return std::make_unique<HostBackend>(std::move(plane), std::move(*lane), set);
 }
 
 }  // namespace hv::runtime

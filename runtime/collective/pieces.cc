@@ -19,6 +19,19 @@ std::size_t piece_width(const Plan& plan, int ranks) {
   return std::max(plan.chunk_bytes / static_cast<std::size_t>(ranks) / kLine * kLine, kLine);
 }
 
+void add_allgather(Work& work, const Topology& topology, std::span<const std::size_t> block_bytes,
+                   std::byte* in, std::byte* out) {
+  const std::size_t begin = work.bytes;
+  for (std::size_t i = 0; i < block_bytes.size(); ++i) {
+    if (block_bytes[i] == 0) continue;
+    const Range range{work.bytes, work.bytes + block_bytes[i]};
+    if (topology.ranks[i] == topology.rank) work.inputs.push_back({range, in});
+    work.blocks.push_back({range, topology.ranks[i]});
+    work.bytes = range.end;
+  }
+  if (work.bytes > begin) work.outputs.push_back({{begin, work.bytes}, out});
+}
+
 void add_reducescatter(Work& work, const Topology& topology, std::size_t width,
                        std::span<const std::size_t> block_bytes, std::byte* in, std::byte* out) {
   const std::size_t begin = work.bytes;

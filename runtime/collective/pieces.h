@@ -29,6 +29,11 @@ void for_each_piece(std::span<const std::size_t> block_bytes, std::size_t width,
 }
 std::size_t piece_width(const Plan& plan, int ranks);
 
+// Adds a tensor to an allgather: block_bytes[i] from rank number i of the topology, one after the
+// other in `out`; this rank's are at `in`.
+void add_allgather(Work& work, const Topology& topology, std::span<const std::size_t> block_bytes,
+                   std::byte* in, std::byte* out);
+
 // Adds a tensor to a reducescatter: block_bytes[i] of `in` for rank number i of the topology, one
 // after the other; what is this rank's goes to `out`.
 void add_reducescatter(Work& work, const Topology& topology, std::size_t width,

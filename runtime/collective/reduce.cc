@@ -26,8 +26,9 @@ base::Result<void> check_reduction(DType dtype, ReduceOp op) {
     return base::fail(base::Code::kInvalidArgument,
                       what + ": float8 tensors can be moved, not reduced; convert them first");
   }
-  if (op == ReduceOp::kAdasum) {
-    return base::fail(base::Code::kInvalidArgument, what + ": adasum is not available");
+  if (op == ReduceOp::kAdasum && !is_float(dtype)) {
+    return base::fail(base::Code::kInvalidArgument,
+                      what + ": adasum is for gradients: float16, bfloat16, float32 or float64");
   }
   if (dtype == DType::kBool && op == ReduceOp::kAverage) {
     return base::fail(base::Code::kInvalidArgument,
