@@ -65,28 +65,31 @@ void Bench::reserve(std::size_t in_bytes, std::size_t out_bytes) {
 }
 
 std::vector<Bench::Tensor> Bench::lay_out(const std::vector<std::int64_t>& counts) {
-  const bool gathers = options_.op == Operation::kAllgather;
-  const auto ranks = static_cast<std::size_t>(world_.size());
+  const Operation op = options_.op;
+  const std::int64_t ranks = world_.size();
+  std::vector<Tensor> tensors;
   std::size_t in_bytes = 0, out_bytes = 0;
   for (std::int64_t count : counts) {
-    const auto bytes = static_cast<std::size_t>(count) * size_of(options_.dtype);
-    in_bytes += aligned(bytes);
-    if (gathers) out_bytes += aligned(bytes * ranks);
+    Tensor tensor;
+    tensor.count = count;
+    tensor.index = static_cast<std::int64_t>(tensors.size());
+    const bool in_blocks = has_blocks(op) && op != Operation::kAllgather;
+    const bool out_blocks = has_blocks(op) && op != Operation::kReducescatter;
+    tensor.in = {nullptr, options_.dtype, {in_blocks ? count * ranks : count}, -1};
+    tensor.out = {nullptr, options_.dtype, {out_blocks ? count * ranks : count}, -1};
+    in_bytes += aligned(tensor.in.bytes());
+    if (has_blocks(op)) out_bytes += aligned(tensor.out.bytes());
+    tensors.push_back(std::move(tensor));
   }
   reserve(in_bytes, out_bytes);
-  std::vector<Tensor> tensors;
   std::byte* in = in_.bytes().data();
   std::byte* out = out_.bytes().data();
-  for (std::int64_t count : counts) {
-    Tensor tensor;
-    tensor.index = static_cast<std::int64_t>(tensors.size());
-    tensor.in = tensor.out = {in, options_.dtype, {count}, -1};
+  for (Tensor& tensor : tensors) {
+    tensor.in.data = tensor.out.data = in;
     in += aligned(tensor.in.bytes());
-    if (gathers) {
-      tensor.out = {out, options_.dtype, {count * world_.size()}, -1};
-      out += aligned(tensor.out.bytes());
-    }
-    tensors.push_back(std::move(tensor));
+    if (!has_blocks(op)) continue;
+    tensor.out.data = out;
+    out += aligned(tensor.out.bytes());
   }
   return tensors;
 }
@@ -99,9 +102,13 @@ void Bench::rewrite(const Tensor& tensor, std::int64_t step) const {
   } else {
     input_.fill(in, phase(step, tensor.index));
   }
-  if (options_.op == Operation::kAllgather) {
+  if (has_blocks(options_.op)) {
     std::memset(tensor.out.data, kGarbage, tensor.out.bytes());
   }
+}
+
+GatherCounts Bench::even(const Tensor& tensor) const {
+  return {std::vector<std::int64_t>(static_cast<std::size_t>(world_.size()), tensor.count)};
 }
 
 void Bench::call_raw(const Tensor& tensor) {
@@ -110,11 +117,12 @@ void Bench::call_raw(const Tensor& tensor) {
       return communicator_.allreduce(tensor.in, options_.reduce);
     case Operation::kBroadcast:
       return communicator_.broadcast(tensor.in, kRoot);
-    case Operation::kAllgather: {
-      const auto ranks = static_cast<std::size_t>(world_.size());
-      return communicator_.allgather(tensor.in, tensor.out,
-                                     {std::vector<std::int64_t>(ranks, tensor.in.count())});
-    }
+    case Operation::kAllgather:
+      return communicator_.allgather(tensor.in, tensor.out, even(tensor));
+    case Operation::kReducescatter:
+      return communicator_.reducescatter(tensor.in, tensor.out, even(tensor), options_.reduce);
+    case Operation::kAlltoall:
+      return communicator_.alltoall(tensor.in, tensor.out);
     case Operation::kBarrier:
       return communicator_.barrier();
   }
@@ -133,6 +141,12 @@ void Bench::call_named(const std::vector<Tensor>& tensors) {
         break;
       case Operation::kAllgather:
         handles_.push_back(world_.allgather(name, tensor.in));
+        break;
+      case Operation::kReducescatter:
+        handles_.push_back(world_.reducescatter(name, tensor.in, {.op = options_.reduce}));
+        break;
+      case Operation::kAlltoall:
+        handles_.push_back(world_.alltoall(name, tensor.in));
         break;
       case Operation::kBarrier:
         handles_.push_back(world_.barrier(name));
@@ -158,17 +172,23 @@ std::int64_t Bench::count_wrong(const Tensor& tensor, const TensorView& result,
                                 std::int64_t step) const {
   const auto bytes = memory_of(result);
   const auto at = phase(step, tensor.index);
+  const std::int64_t own_block = world_.rank() * tensor.count;
   switch (options_.op) {
     case Operation::kAllreduce:
       return expected_.count_wrong(bytes, at);
     case Operation::kBroadcast:
       return inputs_[kRoot].count_wrong(bytes, at);
-    case Operation::kAllgather: {
-      const std::size_t part = tensor.in.bytes();
+    case Operation::kReducescatter:
+      if (bytes.size() != tensor.out.bytes()) return tensor.count;
+      return expected_.count_wrong(bytes, at + own_block);
+    case Operation::kAllgather:
+    case Operation::kAlltoall: {
+      const auto part = static_cast<std::size_t>(tensor.count) * size_of(options_.dtype);
       if (bytes.size() != part * inputs_.size()) return result.count();
+      const std::int64_t begin = options_.op == Operation::kAlltoall ? own_block : 0;
       std::int64_t wrong = 0;
       for (std::size_t rank = 0; rank < inputs_.size(); ++rank) {
-        wrong += inputs_[rank].count_wrong(bytes.subspan(rank * part, part), at);
+        wrong += inputs_[rank].count_wrong(bytes.subspan(rank * part, part), at + begin);
       }
       return wrong;
     }
@@ -182,8 +202,8 @@ std::int64_t Bench::count_wrong(const std::vector<Tensor>& tensors, std::int64_t
                                 bool raw) const {
   std::int64_t wrong = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const bool named_gather = options_.op == Operation::kAllgather && !raw;
-    wrong += count_wrong(tensors[i], named_gather ? handles_[i].output() : tensors[i].out, step);
+    const bool in_handle = has_blocks(options_.op) && !raw;
+    wrong += count_wrong(tensors[i], in_handle ? handles_[i].output() : tensors[i].out, step);
   }
   return wrong;
 }
@@ -204,7 +224,8 @@ Figures Bench::measure(const std::vector<std::int64_t>& counts, bool raw) {
   communicator_.allreduce(view(wrong), ReduceOp::kSum);
   figures.op = options_.op;
   for (const auto& tensor : tensors) {
-    figures.total_bytes += static_cast<std::int64_t>(tensor.out.bytes());
+    figures.total_bytes +=
+        static_cast<std::int64_t>(std::max(tensor.in.bytes(), tensor.out.bytes()));
   }
   figures.tensors = static_cast<std::int64_t>(tensors.size());
   figures.count = std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) / figures.tensors;
@@ -216,7 +237,9 @@ Figures Bench::measure(const std::vector<std::int64_t>& counts, bool raw) {
   figures.hosts = world_.host_count();
   const bool has_data = options_.op != Operation::kBarrier;
   figures.dtype = has_data ? to_string(options_.dtype) : "-";
-  figures.reduce = options_.op == Operation::kAllreduce ? to_string(options_.reduce) : "-";
+  const bool reduces =
+      options_.op == Operation::kAllreduce || options_.op == Operation::kReducescatter;
+  figures.reduce = reduces ? to_string(options_.reduce) : "-";
   if (!raw) figures.algorithm = "named";
   figures.buffer = options_.buffer == BufferKind::kAlloc ? "alloc" : "private";
   return figures;

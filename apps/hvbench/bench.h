@@ -33,17 +33,19 @@ class Bench {
  public:
   Bench(World world, const Options& options);
 
-  // A step of tensors with these many elements each (allgather: that a rank gives).
+  // A step of tensors with these many elements each (of a block, where there is one per rank).
   Figures measure(const std::vector<std::int64_t>& counts, bool raw);
 
  private:
   struct Tensor {
-    TensorView in, out;  // out: allgather over the raw communicator only, else equal to in
+    TensorView in, out;  // equal where the operation has no blocks; out: the raw communicator's
+    std::int64_t count = 0;
     std::int64_t index = 0;
   };
 
   std::vector<Tensor> lay_out(const std::vector<std::int64_t>& counts);
   void rewrite(const Tensor& tensor, std::int64_t step) const;
+  GatherCounts even(const Tensor& tensor) const;
   void call_raw(const Tensor& tensor);
   void call_named(const std::vector<Tensor>& tensors);
   std::int64_t count_wrong(const Tensor& tensor, const TensorView& result, std::int64_t step) const;

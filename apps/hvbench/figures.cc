@@ -15,10 +15,19 @@ std::string to_string(Operation op) {
       return "allgather";
     case Operation::kBroadcast:
       return "broadcast";
+    case Operation::kReducescatter:
+      return "reducescatter";
+    case Operation::kAlltoall:
+      return "alltoall";
     case Operation::kBarrier:
       return "barrier";
   }
   return "?";
+}
+
+bool has_blocks(Operation op) {
+  return op == Operation::kAllgather || op == Operation::kReducescatter ||
+         op == Operation::kAlltoall;
 }
 
 double Figures::algbw_gbs() const {
@@ -31,6 +40,8 @@ double Figures::busbw_gbs() const {
     case Operation::kAllreduce:
       return algbw_gbs() * 2 * others;
     case Operation::kAllgather:
+    case Operation::kReducescatter:
+    case Operation::kAlltoall:
       return algbw_gbs() * others;
     case Operation::kBroadcast:
       return algbw_gbs();

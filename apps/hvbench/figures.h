@@ -2,8 +2,8 @@
 //
 // Bandwidth as nccl-tests defines it. algbw = bytes / time. busbw = algbw × what the slowest link
 // must carry per byte, so that it compares with the hardware whatever the number of ranks n:
-// allreduce 2(n-1)/n (each byte leaves for its sum and comes back), allgather (n-1)/n of the
-// gathered bytes, broadcast 1.
+// allreduce 2(n-1)/n (each byte leaves for its sum and comes back), allgather, reducescatter and
+// alltoall (n-1)/n of the larger tensor, broadcast 1.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,21 @@
 
 namespace hv::bench {
 
-enum class Operation : std::uint8_t { kAllreduce, kAllgather, kBroadcast, kBarrier };
+enum class Operation : std::uint8_t {
+  kAllreduce,
+  kAllgather,
+  kBroadcast,
+  kReducescatter,
+  kAlltoall,
+  kBarrier,
+};
 std::string to_string(Operation op);
+// Its larger tensor holds a block of `count` elements for each rank.
+bool has_blocks(Operation op);
 
 struct Figures {
   Operation op = Operation::kAllreduce;
-  std::int64_t bytes = 0;    // of one tensor; of an allgather's result
+  std::int64_t bytes = 0;    // of one tensor, the larger of input and result
   std::int64_t count = 0;    // elements that a rank gives, per tensor
   std::int64_t tensors = 1;  // per step
   std::int64_t total_bytes = 0;

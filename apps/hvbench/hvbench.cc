@@ -58,7 +58,7 @@ void run_sizes(const World& world, const Options& options, Bench& bench, Report&
     return report.add(bench.measure(nothing, options.raw));
   }
   auto per_count = static_cast<std::int64_t>(size_of(options.dtype));
-  if (options.op == Operation::kAllgather) per_count *= world.size();
+  if (has_blocks(options.op)) per_count *= world.size();
   for (std::int64_t bytes : ladder(options.min_bytes, options.max_bytes, options.factor)) {
     const std::vector<std::int64_t> counts(static_cast<std::size_t>(options.tensors),
                                            bytes / per_count);

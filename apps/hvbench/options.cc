@@ -69,18 +69,20 @@ Options parse_options(int argc, char** argv) {
       "  hvrun -np 2 hvbench allreduce --max-bytes 16M\n"
       "Times are the slowest rank's. Exit code 1 if any element was wrong.");
   app.set_version_flag("--version", version());
-  add_choice<Operation>(
-      app, "op", options.op,
-      {Operation::kAllreduce, Operation::kAllgather, Operation::kBroadcast, Operation::kBarrier},
-      "what to time");
+  add_choice<Operation>(app, "op", options.op,
+                        {Operation::kAllreduce, Operation::kAllgather, Operation::kBroadcast,
+                         Operation::kReducescatter, Operation::kAlltoall, Operation::kBarrier},
+                        "what to time");
   app.get_option("op")->required();
-  add_size(app, "--min-bytes", options.min_bytes, "smallest tensor (allgather: result)");
-  add_size(app, "--max-bytes", options.max_bytes, "largest tensor (allgather: result)");
+  add_size(app, "--min-bytes", options.min_bytes,
+           "smallest tensor, of input and result the larger");
+  add_size(app, "--max-bytes", options.max_bytes, "largest tensor, of input and result the larger");
   app.add_option("--factor", options.factor, "from one size to the next")
       ->check(CLI::Range(2, 1 << 30))
       ->capture_default_str();
   add_choice(app, "--dtype", options.dtype, checkable_types(), "element type");
-  add_choice(app, "--reduce", options.reduce, checkable_reductions(), "of allreduce");
+  add_choice(app, "--reduce", options.reduce, checkable_reductions(),
+             "of allreduce and reducescatter");
   app.add_option("--iters", options.iters, "timed steps per size")
       ->check(CLI::Range(1, 1 << 30))
       ->capture_default_str();

@@ -13,6 +13,7 @@ from hvtest import run_hvrun  # noqa: E402
 
 TYPES = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64", "float16",
          "bfloat16", "float32", "float64")
+OPERATIONS = ("allreduce", "allgather", "broadcast", "reducescatter", "alltoall")
 REDUCTIONS = ("sum", "average", "min", "max", "product")
 KEYS = {"op", "bytes", "count", "dtype", "reduce", "time_us", "p99_us", "algbw_gbs", "busbw_gbs",
         "wrong", "ranks", "hosts", "algorithm"}
@@ -41,14 +42,14 @@ class Hvbench(unittest.TestCase):
 
     def test_every_operation(self):
         for ranks in (1, 2, 3, 4):
-            for op in ("allreduce", "allgather", "broadcast", "barrier"):
+            for op in OPERATIONS + ("barrier",):
                 for path in ((), ("--raw",), ("--raw", "--buffer", "alloc")):
                     self.bench(ranks, op, *path, "--max-bytes", "1M", "--factor", "32", *QUICK)
 
     def test_every_type(self):
         for dtype in TYPES:
             for path in ((), ("--raw",)):
-                for op in ("allreduce", "allgather", "broadcast"):
+                for op in OPERATIONS:
                     self.bench(3, op, *path, "--dtype", dtype, "--max-bytes", "64K", "--factor",
                                "128", *QUICK)
 

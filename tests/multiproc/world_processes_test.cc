@@ -97,7 +97,8 @@ HV_RANK_PROGRAM(random_order) {
   World world = join_job();
   constexpr int kTensors = 500, kThreads = 3;
   const int n = world.size();
-  for (int step = 0; step < 3; ++step) {
+  const int steps = std::getenv("HV_SOAK") ? 50 : 3;
+  for (int step = 0; step < steps; ++step) {
     std::vector<std::thread> threads;
     std::atomic<int> wrong{0};
     for (int t = 0; t < kThreads; ++t) {

@@ -8,6 +8,7 @@
 
 #include "hv/hv.h"
 #include "runtime/collective/reduce.h"
+#include "runtime/op.h"
 #include "tests/support/collective_check.h"
 
 namespace hv::test {

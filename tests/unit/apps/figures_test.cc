@@ -28,6 +28,8 @@ TEST(Figures, BandwidthsAreThoseOfNcclTests) {
   EXPECT_DOUBLE_EQ(make_figures(Operation::kAllreduce, 2).busbw_gbs(), 4.0);
   EXPECT_DOUBLE_EQ(make_figures(Operation::kAllreduce, 1).busbw_gbs(), 0.0);
   EXPECT_DOUBLE_EQ(make_figures(Operation::kAllgather, 4).busbw_gbs(), 3.0);
+  EXPECT_DOUBLE_EQ(make_figures(Operation::kReducescatter, 4).busbw_gbs(), 3.0);
+  EXPECT_DOUBLE_EQ(make_figures(Operation::kAlltoall, 4).busbw_gbs(), 3.0);
   EXPECT_DOUBLE_EQ(make_figures(Operation::kBroadcast, 4).busbw_gbs(), 4.0);
   EXPECT_DOUBLE_EQ(make_figures(Operation::kBarrier, 4).busbw_gbs(), 0.0);
   auto nothing = make_figures(Operation::kAllreduce, 2);
