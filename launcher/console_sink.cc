@@ -7,6 +7,7 @@
 #include <array>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
+#include <chrono>
 #include <map>
 #include <optional>
 
@@ -114,17 +115,19 @@ class Console {
 
 class ConsoleSink : public Sink {
  public:
-  ConsoleSink(boost::asio::io_context& io, std::function<std::string(int, Stream)> prefix_of,
+  ConsoleSink(boost::asio::io_context& io, ConsoleView view,
               const std::function<void()>& on_drained)
-      : prefix_of_(std::move(prefix_of)), out_(io, 1, on_drained), err_(io, 2, on_drained) {}
+      : view_(std::move(view)), out_(io, 1, on_drained), err_(io, 2, on_drained) {}
 
   void write(int rank, Stream stream, ByteSpan bytes, bool eof) override {
+    if (!view_.shown.empty() && !view_.shown[static_cast<std::size_t>(rank)]) return;
     auto place = printers_.find({rank, stream});
     if (place == printers_.end()) {
       if (bytes.empty()) return;
-      place = printers_.emplace(std::pair(rank, stream), prefix_of_(rank, stream)).first;
+      place = printers_.emplace(std::pair(rank, stream), view_.prefix_of(rank, stream)).first;
     }
-    show(console(stream), place->first, place->second.add(bytes, eof));
+    show(console(stream), place->first,
+         place->second.add(bytes, eof, view_.timed ? time_prefix(now_ms()) : std::string()));
     if (eof) printers_.erase(place);
   }
 
@@ -150,17 +153,21 @@ class ConsoleSink : public Sink {
     console.write(std::move(bytes));
   }
 
-  std::function<std::string(int, Stream)> prefix_of_;
+  static std::int64_t now_ms() {
+    auto now = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  }
+
+  ConsoleView view_;
   std::map<Source, LinePrinter> printers_;
   Console out_, err_;
 };
 
 }  // namespace
 
-std::unique_ptr<Sink> make_console_sink(boost::asio::io_context& io,
-                                        std::function<std::string(int, Stream)> prefix_of,
+std::unique_ptr<Sink> make_console_sink(boost::asio::io_context& io, ConsoleView view,
                                         std::function<void()> on_drained) {
-  return std::make_unique<ConsoleSink>(io, std::move(prefix_of), on_drained);
+  return std::make_unique<ConsoleSink>(io, std::move(view), on_drained);
 }
 
 }  // namespace hv::launcher

@@ -51,10 +51,17 @@ struct JobSpec {
   Preemption preemption;  // within Slurm
 
   std::string output_directory;  // --output-filename
+  rendezvous::Bind bind = rendezvous::Bind::kNone;
+  bool report_bindings = false;
+  bool oversubscribe = false;  // more ranks than slots
+
   PrefixStyle prefix;
   bool to_terminal = false;  // somebody sees what ranks print as they print it
   std::string timeline;      // a file for all ranks; empty: none until a rank asks for one
   bool timeline_mark_cycles = false;
+  std::vector<int> show_ranks;    // on the console; empty: all
+  bool input_to_all = false;      // hvrun's standard input goes to all ranks,
+  std::optional<int> input_rank;  // or to one; neither: it is not read
   std::chrono::milliseconds start_timeout{30000};
   std::chrono::milliseconds grace{5000};
   std::chrono::milliseconds beat{1000};

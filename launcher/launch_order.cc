@@ -103,13 +103,15 @@ std::vector<rendezvous::LaunchOrder> make_launch_orders(const JobSpec& spec, con
       order.env.insert(order.env.end(), set.begin(), set.end());
     }
     order.env_from_host = environment.from_host;
+    order.bind = spec.bind;
     order.rank_secret = rank_secret.hex();
     for (const auto& rank : host.ranks) {
       auto env = rank_variables(plan, host, rank, place);
       const auto* slurm = spec.slurm ? &*spec.slurm : nullptr;
       append(env, device_variables(slurm, rank.local_rank, facts[i].hello.device_masks));
       if (slurm != nullptr) append(env, slurm_task_variables(plan, host, rank));
-      order.ranks.push_back({rank.rank, rank.local_rank, std::move(env)});
+      order.ranks.push_back({rank.rank, rank.local_rank,
+                             spec.input_to_all || spec.input_rank == rank.rank, std::move(env)});
     }
   }
   return orders;

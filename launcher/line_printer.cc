@@ -1,5 +1,7 @@
 #include "launcher/line_printer.h"
 
+#include <cstdio>
+#include <ctime>
 #include <utility>
 
 #include "rendezvous/base/text.h"
@@ -23,7 +25,7 @@ std::size_t line_end(std::string_view text) {
 
 }  // namespace
 
-Bytes LinePrinter::add(ByteSpan bytes, bool eof) {
+Bytes LinePrinter::add(ByteSpan bytes, bool eof, std::string_view time) {
   Bytes shown;
   shown.reserve(held_.size() + bytes.size() + bytes.size() / 16 + prefix_.size());
   auto text = base::as_text(bytes);
@@ -33,7 +35,10 @@ Bytes LinePrinter::add(ByteSpan bytes, bool eof) {
   }
 
   auto show = [&](std::string_view piece) {
-    if (!in_line_) append(shown, base::as_bytes(prefix_));
+    if (!in_line_) {
+      append(shown, base::as_bytes(time));
+      append(shown, base::as_bytes(prefix_));
+    }
     append(shown, held_);
     append(shown, base::as_bytes(piece));
     held_.clear();
@@ -54,15 +59,17 @@ Bytes LinePrinter::add(ByteSpan bytes, bool eof) {
 }
 
 base::Result<PrefixStyle> parse_prefix(std::string_view text) {
-  PrefixStyle style{false, false};
+  PrefixStyle style{false, false, false};
   for (auto word : base::split(text, ',')) {
     if (word == "rank") {
       style.rank = true;
     } else if (word == "host") {
       style.host = true;
+    } else if (word == "time") {
+      style.time = true;
     } else if (word != "none") {
       return base::fail(base::Code::kUsage,
-                        "--prefix: '" + std::string(word) + "' is none of: none, rank, host");
+                        "--prefix: '" + std::string(word) + "' is none of: none, rank, host, time");
     }
   }
   return style;
@@ -74,6 +81,32 @@ std::string make_prefix(const PrefixStyle& style, int rank, std::string_view hos
   std::string who = style.rank ? std::to_string(rank) : "";
   if (style.host) who += (style.rank ? "@" : "") + std::string(host);
   return "[" + who + "]<" + (stream == rendezvous::Stream::kStdout ? "stdout" : "stderr") + ">:";
+}
+
+std::string time_prefix(std::int64_t ms_since_1970) {
+  std::time_t seconds = ms_since_1970 / 1000;
+  std::tm parts{};
+  ::localtime_r(&seconds, &parts);
+  char text[48];
+  auto size = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  std::snprintf(text + size, sizeof text - size, ".%03d ", static_cast<int>(ms_since_1970 % 1000));
+  return text;
+}
+
+base::Result<std::vector<int>> parse_ranks(std::string_view text) {
+  constexpr std::int64_t kMost = 1 << 24;
+  std::vector<int> ranks;
+  for (auto word : base::split(text, ',')) {
+    auto dash = word.find('-');
+    auto first = base::parse_int(base::trim(word.substr(0, dash)));
+    auto last = dash == word.npos ? first : base::parse_int(base::trim(word.substr(dash + 1)));
+    if (!first || !last || *first > *last || *last > kMost) {
+      return base::fail(base::Code::kUsage,
+                        "'" + std::string(text) + "' is no list of ranks\n  Write it as 0,2-5");
+    }
+    for (auto rank = *first; rank <= *last; ++rank) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
 }
 
 }  // namespace hv::launcher

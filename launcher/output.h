@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "rendezvous/base/bytes.h"
 #include "rendezvous/base/result.h"
@@ -26,11 +27,13 @@ class Sink {
 };
 
 // Standard output and standard error of hvrun. `on_drained` runs when a backlog has been written.
-// `prefix_of` is asked once for each rank and stream.
-std::unique_ptr<Sink> make_console_sink(
-    boost::asio::io_context& io,
-    std::function<std::string(int rank, rendezvous::Stream stream)> prefix_of,
-    std::function<void()> on_drained);
+struct ConsoleView {
+  std::function<std::string(int rank, rendezvous::Stream stream)> prefix_of;  // asked once for each
+  bool timed = false;                                                         // the time in front
+  std::vector<bool> shown = {};                                               // by rank; empty: all
+};
+std::unique_ptr<Sink> make_console_sink(boost::asio::io_context& io, ConsoleView view,
+                                        std::function<void()> on_drained);
 
 // DIR/rank.N/stdout and stderr, N padded to the width of the highest rank. All are made at once, so
 // that an unwritable place is noticed before anything starts: kUsage.

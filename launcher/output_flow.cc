@@ -21,16 +21,26 @@ std::vector<std::string> host_names(const Plan& plan) {
   return names;
 }
 
+std::vector<bool> shown(const std::vector<int>& show, int ranks) {
+  if (show.empty()) return {};
+  std::vector<bool> is_shown(static_cast<std::size_t>(ranks));
+  for (int rank : show) is_shown[static_cast<std::size_t>(rank)] = true;
+  return is_shown;
+}
+
 }  // namespace
 
 OutputFlow::OutputFlow(boost::asio::io_context& io, const Plan& plan, const PrefixStyle& style,
-                       std::unique_ptr<Sink> files, Events events)
+                       const std::vector<int>& show, std::unique_ptr<Sink> files, Events events)
     : events_(std::move(events)),
       console_(make_console_sink(
           io,
-          [style, hosts = host_names(plan)](int rank, rendezvous::Stream stream) {
-            return make_prefix(style, rank, hosts[static_cast<std::size_t>(rank)], stream);
-          },
+          {.prefix_of =
+               [style, hosts = host_names(plan)](int rank, rendezvous::Stream stream) {
+                 return make_prefix(style, rank, hosts[static_cast<std::size_t>(rank)], stream);
+               },
+           .timed = style.time,
+           .shown = shown(show, plan.size)},
           [this] { on_drained(); })),
       files_(std::move(files)),
       window_(window_for(plan.size)),

@@ -23,9 +23,9 @@ class OutputFlow {
     std::function<void(int rank, std::uint32_t bytes)> on_credit;
     std::function<void()> on_idle;  // everything has been written
   };
-  // `files` may be null.
+  // `files` may be null; `show`: the ranks on the console, empty for all.
   OutputFlow(boost::asio::io_context& io, const Plan& plan, const PrefixStyle& style,
-             std::unique_ptr<Sink> files, Events events);
+             const std::vector<int>& show, std::unique_ptr<Sink> files, Events events);
 
   std::uint32_t window() const { return window_; }  // what each rank may send at the start
   void add(const rendezvous::Output& output);

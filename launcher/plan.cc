@@ -1,6 +1,7 @@
 #include "launcher/plan.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "launcher/hosts.h"
 #include "rendezvous/base/text.h"
@@ -56,15 +57,30 @@ base::Error too_few_slots(const std::vector<HostSpec>& hosts, int np, int slots)
   } else {
     text += "  Give the hosts more slots, or ";
   }
-  return {base::Code::kUsage, text + "start fewer ranks: -np " + std::to_string(slots), {}, 0};
+  text += "start fewer ranks: -np " + std::to_string(slots);
+  return {base::Code::kUsage, text + ", or share the slots: --oversubscribe", {}, 0};
+}
+
+// As many ranks as asked for: every slot as often, then one more each from the first on.
+std::vector<HostSpec> oversubscribed(std::vector<HostSpec> hosts, int np, int slots) {
+  int left = np;
+  for (auto& host : hosts) {
+    host.slots = static_cast<int>(static_cast<std::int64_t>(slots_of(host)) * np / slots);
+    left -= host.slots;
+  }
+  for (auto& host : hosts) host.slots += left-- > 0 ? 1 : 0;
+  return hosts;
 }
 
 }  // namespace
 
-base::Result<Plan> make_plan(const std::vector<HostSpec>& hosts, int np, std::uint32_t epoch) {
+base::Result<Plan> make_plan(const std::vector<HostSpec>& given, int np, std::uint32_t epoch,
+                             bool oversubscribe) {
+  auto hosts = given;
   int slots = 0;
   for (const auto& host : hosts) slots += slots_of(host);
-  if (np > slots) return tl::unexpected(too_few_slots(hosts, np, slots));
+  if (np > slots && !oversubscribe) return tl::unexpected(too_few_slots(hosts, np, slots));
+  if (np > slots) hosts = oversubscribed(std::move(hosts), np, std::exchange(slots, np));
 
   Plan plan;
   plan.epoch = epoch;

@@ -37,7 +37,9 @@ struct Plan {
 };
 
 // Ranks go to hosts in the order given, up to their slots; rank 0 on the first host. np = 0: all
-// slots. kUsage with the table host → slots → source when the slots do not suffice.
-base::Result<Plan> make_plan(const std::vector<HostSpec>& hosts, int np, std::uint32_t epoch);
+// slots. kUsage with the table host → slots → source when the slots do not suffice; oversubscribed,
+// each host takes more in proportion.
+base::Result<Plan> make_plan(const std::vector<HostSpec>& hosts, int np, std::uint32_t epoch,
+                             bool oversubscribe = false);
 
 }  // namespace hv::launcher

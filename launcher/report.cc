@@ -47,7 +47,9 @@ std::string how_it_ended(const rendezvous::RankExited& exited) {
   std::string text = "was killed by signal " + std::to_string(exited.signal) + " (" +
                      signal_name(exited.signal) + ")";
   if (exited.oom_killed) text += ", out of memory,";
-  if (exited.core_dumped) text += ", core dumped,";
+  if (exited.core_dumped) {
+    text += exited.core.empty() ? ", core dumped," : ", core dumped to " + exited.core + ",";
+  }
   return text;
 }
 
@@ -72,7 +74,7 @@ Cause make_exit_cause(const rendezvous::RankExited& exited, const std::string& h
 }
 
 std::string format_cause(const Cause& cause, int consequences, const std::string& operations) {
-  std::string block = "hvrun: ";
+  std::string block;
   switch (cause.kind) {
     case Cause::Kind::kRank:
       block += describe_rank(cause) + "\n";
@@ -97,6 +99,7 @@ std::string format_cause(const Cause& cause, int consequences, const std::string
              (cause.kind == Cause::Kind::kStalled ? " rank" : " other rank") +
              (consequences == 1 ? "" : "s") + " ended because of this\n";
   }
+  block.pop_back();
   return block;
 }
 

@@ -51,7 +51,7 @@ int exit_code_of(const rendezvous::RankExited& exited);  // as a shell counts: 1
 Cause make_exit_cause(const rendezvous::RankExited& exited, const std::string& host,
                       base::Millis after);
 
-// The closing block, with its final newline.
+// The closing block, without its final newline.
 // `operations`: what the ranks waited for, see describe_wait; may be empty.
 std::string format_cause(const Cause& cause, int consequences, const std::string& operations = {});
 

@@ -8,7 +8,9 @@
 #include <csignal>
 
 #include "launcher/heartbeats.h"
+#include "launcher/input_flow.h"
 #include "launcher/job_state.h"
+#include "launcher/job_story.h"
 #include "launcher/launch_order.h"
 #include "launcher/output_flow.h"
 #include "launcher/recorders.h"
@@ -40,6 +42,11 @@ constexpr auto kToEndByThemselves = 1s;
 // Sent one after the other, so that the clocks are known before the ranks run.
 constexpr std::size_t kFirstBeats = 5;
 
+std::int64_t wall_clock_ms() {
+  auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
 void log_info(const std::string& line) { base::log(LogLevel::kInfo, line); }
 
 class Supervisor : private rendezvous::ServerEvents {
@@ -55,10 +62,14 @@ class Supervisor : private rendezvous::ServerEvents {
                Clock::now()),
         hosts_(job_.plan.hosts.size()),
         heartbeats_(hosts_.size(), job_.spec.beat, job_.spec.lost_after, Heartbeats::Now::read()),
-        output_(io, job_.plan, job_.spec.prefix, std::move(job_.files), output_events()),
+        output_(io, job_.plan, job_.spec.prefix, job_.spec.show_ranks, std::move(job_.files),
+                output_events()),
         recorders_(io, job_.plan,
                    [this](const rendezvous::RecorderQuery& query) { send_all(query); }),
         timeline_(io, job_.plan, [this](const rendezvous::Tracing& tracing) { send_all(tracing); }),
+        input_(io, input_ranks(job_.spec, job_.plan.size),
+               [this](const rendezvous::Stdin& input) { send(host_of(input.rank), input); }),
+        story_(name_, job_.plan, Clock::now(), wall_clock_ms()),
         signals_(io, [this](int signal) { on_signal(signal); }),
         deadline_timer_(io),
         beat_timer_(io) {
@@ -79,8 +90,13 @@ class Supervisor : private rendezvous::ServerEvents {
     arm_beat();
     io_.run();
     recorders_.settle();
-    return JobOutcome{state_.exit_code(), state_.cause(), state_.consequences(), operations_,
-                      state_.preempted()};
+    story_.ended(Clock::now());
+    JobOutcome outcome{state_.exit_code(), state_.cause(),     state_.consequences(),
+                       operations_,        state_.preempted(), {}};
+    if (!job_.wants_story) return outcome;
+    outcome.story = story_.json(job_.plan, job_.spec.argv, outcome.exit_code, outcome.cause,
+                                outcome.consequences);
+    return outcome;
   }
 
  private:
@@ -175,6 +191,7 @@ class Supervisor : private rendezvous::ServerEvents {
         static_cast<std::uint32_t>(job_.spec.grace.count())}));
     if (auto tracing = timeline_.tracing()) send(index, *tracing);
     beat(index);
+    story_.agent_up(index, hello, host.link->remote(), Clock::now());
     feed({.kind = EventKind::kAgentUp, .host = index});
   }
 
@@ -188,6 +205,7 @@ class Supervisor : private rendezvous::ServerEvents {
         : frame.type == RankStarted::kType     ? handle<RankStarted>(*index, frame)
         : frame.type == RankExited::kType      ? handle<RankExited>(*index, frame)
         : frame.type == Output::kType          ? handle<Output>(*index, frame)
+        : frame.type == InputTaken::kType      ? handle<InputTaken>(*index, frame)
         : frame.type == AgentDone::kType       ? handle<AgentDone>(*index, frame)
         : frame.type == AgentFault::kType      ? handle<AgentFault>(*index, frame)
         : frame.type == RecorderReply::kType   ? handle<RecorderReply>(*index, frame)
@@ -227,15 +245,26 @@ class Supervisor : private rendezvous::ServerEvents {
 
   void on_message(std::uint32_t host, const rendezvous::RankStarted& started) {
     log_info("rank " + std::to_string(started.rank) + " runs on " + host_name(host) + ", pid " +
-             std::to_string(started.pid));
+             std::to_string(started.pid) + ", " + started.cpus);
+    story_.rank_started(started, Clock::now());
+    if (job_.spec.report_bindings) {
+      job_.say("rank " + std::to_string(started.rank) + " on " + host_name(host) + ": " +
+               started.cpus);
+    }
     feed({.kind = EventKind::kRankStarted, .host = host, .rank = started.rank, .pid = started.pid});
   }
 
   void on_message(std::uint32_t host, const rendezvous::RankExited& exited) {
+    input_.gone(exited.rank);
+    story_.rank_exited(exited, Clock::now());
     feed({.kind = EventKind::kRankExited, .host = host, .rank = exited.rank, .exited = exited});
   }
 
   void on_message(std::uint32_t, const rendezvous::Output& output) { output_.add(output); }
+
+  void on_message(std::uint32_t, const rendezvous::InputTaken& taken) {
+    input_.taken(taken.rank, taken.bytes);
+  }
 
   void on_message(std::uint32_t host, const rendezvous::AgentDone&) {
     feed({.kind = EventKind::kHostDone, .host = host});
@@ -439,6 +468,8 @@ class Supervisor : private rendezvous::ServerEvents {
       }
       send(host.index, orders[host.index]);
     }
+    story_.launched(Clock::now());
+    input_.start();
   }
 
   template <class Message>
@@ -521,6 +552,8 @@ class Supervisor : private rendezvous::ServerEvents {
   std::string operations_;
   Clock::time_point quiet_about_stalls_until_{};
   Timeline timeline_;
+  InputFlow input_;
+  JobStory story_;
   UserSignals signals_;
   asio::steady_timer deadline_timer_, beat_timer_;
   Clock::time_point armed_{};

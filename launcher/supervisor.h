@@ -6,8 +6,10 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "launcher/environment.h"
@@ -31,7 +33,9 @@ struct Job {
   Plan plan;
   RankEnvironment environment;
   std::vector<SpawnGroup> spawners;
-  std::unique_ptr<Sink> files;  // may be null
+  std::unique_ptr<Sink> files;                  // may be null
+  std::function<void(const std::string&)> say;  // a line for the user, on standard error
+  bool wants_story = false;
 };
 
 struct JobOutcome {
@@ -40,6 +44,7 @@ struct JobOutcome {
   int consequences = 0;
   std::string operations;  // what the ranks waited for when it failed, see describe_wait
   bool preempted = false;
+  std::string story;  // as JSON, if wanted
 };
 
 // Runs the job to its end, with the io_context.

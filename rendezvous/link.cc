@@ -12,6 +12,19 @@ namespace hv::rendezvous {
 namespace asio = boost::asio;
 using Descriptor = asio::posix::stream_descriptor;
 
+namespace {
+
+// Twice the largest frame. A peer that lets more than this wait does not read: its queue must not
+// take this machine's memory.
+constexpr std::size_t kMaxQueued = 2 * kMaxFrame;
+
+base::Error reads_nothing() {
+  return {base::Code::kPeerLost, "does not take what is sent to it; more than " +
+                                     std::to_string(kMaxQueued >> 20) + " MiB wait"};
+}
+
+}  // namespace
+
 void Link::deliver(Frame frame) {
   if (auto owner = owner_.lock()) owner->on_link_frame(*this, std::move(frame));
 }
@@ -66,6 +79,15 @@ void TcpLink::push(const Frame& frame) {
   if (!stream_ || closing_) return;
   stream_->send(frame);
   flush_soon();
+  if (stream_->queued() <= kMaxQueued) return;
+  // Later: our owner may be in the middle of telling everybody.
+  asio::post(descriptor_.get_executor(), [self = shared_from_this()] { self->give_up(); });
+}
+
+void TcpLink::give_up() {
+  if (!stream_) return;
+  abandon();
+  report_closed(reads_nothing());
 }
 
 // What is sent in one turn of the loop leaves together.
@@ -108,6 +130,7 @@ void StreamLink::push(const Frame& frame) {
   base::Bytes bytes;
   encoder_.encode(frame, bytes);
   stream_.write(std::move(bytes));
+  if (queued() > kMaxQueued && stream_.close) stream_.close();  // its end comes back as closed()
 }
 
 void StreamLink::feed(base::ByteSpan bytes) {

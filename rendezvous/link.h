@@ -60,6 +60,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   void read();
   void flush_soon();
   void flush();
+  void give_up();  // on a peer that does not read
 
   std::optional<FrameStream> stream_;  // none: closed
   boost::asio::posix::stream_descriptor descriptor_;

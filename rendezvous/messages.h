@@ -36,6 +36,7 @@ enum class MsgType : std::uint16_t {
   kRecorderReply,
   kTraced,
   kSchedulerSignal,
+  kInputTaken,
   // server → agent
   kAgentWelcome = 32,
   kPreflight,
@@ -146,7 +147,8 @@ struct RankStarted {
   static constexpr MsgType kType = MsgType::kRankStarted;
   std::int32_t rank = 0;
   std::int32_t pid = 0;
-  HV_FIELDS(s.rank, s.pid)
+  std::string cpus;  // that it may run on, "0-3 of node 0"
+  HV_FIELDS(s.rank, s.pid, s.cpus)
 };
 
 struct RankExited {  // sent once per rank, after the last of its Output
@@ -158,11 +160,12 @@ struct RankExited {  // sent once per rank, after the last of its Output
   bool core_dumped = false;
   bool asked_to_end = false;  // by EndRanks or a lost link, before it ended
   bool oom_killed = false;
+  std::string core;                     // where its core dump is, if that is known
   std::int64_t at_us = 0;               // since the agent's start, steady clock
   std::string exec_error;               // why it never started; empty if it did
   std::vector<std::string> last_lines;  // of standard error (or output), at most 20
   HV_FIELDS(s.rank, s.pid, s.exit_code, s.signal, s.core_dumped, s.asked_to_end, s.oom_killed,
-            s.at_us, s.exec_error, s.last_lines)
+            s.core, s.at_us, s.exec_error, s.last_lines)
 };
 
 enum class Stream : std::uint8_t { kStdout = 1, kStderr = 2 };
@@ -252,6 +255,13 @@ struct Traced {  // finished operations of one rank, for the timeline
   HV_FIELDS(s.rank, s.dropped, s.last, s.records)
 };
 
+struct InputTaken {  // this many bytes of Stdin have gone into the rank, or can no more
+  static constexpr MsgType kType = MsgType::kInputTaken;
+  std::int32_t rank = 0;
+  std::uint32_t bytes = 0;
+  HV_FIELDS(s.rank, s.bytes)
+};
+
 // ---- server → agent ------------------------------------------------------------------------
 
 struct AgentWelcome {
@@ -277,9 +287,13 @@ struct Preflight {
 struct RankOrder {
   std::int32_t rank = 0;
   std::int32_t local_rank = 0;
+  bool with_input = false;    // Stdin will come; otherwise /dev/null
   std::vector<KeyValue> env;  // on top of LaunchOrder::env
-  HV_FIELDS(s.rank, s.local_rank, s.env)
+  HV_FIELDS(s.rank, s.local_rank, s.with_input, s.env)
 };
+
+enum class Bind : std::uint8_t { kNone = 1, kCore = 2, kNuma = 3 };
+inline bool is_known(Bind b) { return b >= Bind::kNone && b <= Bind::kNuma; }
 
 struct LaunchOrder {
   static constexpr MsgType kType = MsgType::kLaunchOrder;
@@ -293,8 +307,9 @@ struct LaunchOrder {
   std::vector<RankOrder> ranks;
   std::string rank_secret;          // hex; what ranks get as HVRUN_SECRET
   std::uint32_t output_credit = 0;  // of each rank, until OutputCredit adds more
+  Bind bind = Bind::kNone;          // of ranks to processors
   HV_FIELDS(s.epoch, s.program, s.argv, s.working_directory, s.env, s.env_from_host, s.ranks,
-            s.rank_secret, s.output_credit)
+            s.rank_secret, s.output_credit, s.bind)
 };
 
 struct OutputCredit {  // the agent may send this many more bytes of output of this rank
@@ -318,7 +333,7 @@ struct EndRanks {  // TERM to the main process, after the grace time KILL to eve
   HV_FIELDS(s.first_signal, s.grace_ms)
 };
 
-struct Stdin {
+struct Stdin {  // for a rank with input; no more than InputTaken has given back
   static constexpr MsgType kType = MsgType::kStdin;
   std::int32_t rank = 0;
   bool eof = false;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "apps/hvrun/config_file.h"
+#include "apps/hvrun/job_commands.h"
 #include "apps/hvrun/manual.h"
 #include "apps/hvrun/options.h"
 #include "apps/hvrun/read_flags.h"
@@ -39,6 +40,14 @@ Result<std::string> text_for(const Flags& flags, const CLI::App& app) {
   if (!flags.completion.empty()) return completion(app, flags.completion);
   if (flags.version) return "hvrun " + rendezvous::build_id() + "\n";
   return std::string();
+}
+
+std::function<Result<int>()> job_command_for(const Flags& flags) {
+  if (flags.list) return list_jobs;
+  if (!flags.status.empty()) return [name = flags.status] { return show_status(name); };
+  if (!flags.attach.empty()) return [name = flags.attach] { return attach(name); };
+  if (!flags.stop.empty()) return [name = flags.stop] { return stop(name); };
+  return {};
 }
 
 // The options as typed, and what the configuration file adds to them.
@@ -79,7 +88,8 @@ Result<CommandLine> parse_command_line(const std::vector<std::string>& args) {
   auto text = text_for(flags, app);
   if (!text) return fail(text.error());
   line.text = std::move(*text);
-  if (!line.text.empty()) return line;
+  line.job_command = job_command_for(flags);
+  if (!line.text.empty() || line.job_command) return line;
   return read_flags(flags, args, std::move(words->program));
 }
 

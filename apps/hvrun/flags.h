@@ -14,6 +14,9 @@ struct Flags {
   int np = 0;
   std::string hosts, hostfile;
   std::string wdir;
+  bool oversubscribe = false;
+  std::string bind = "none";
+  bool report_bindings = false;
 
   // way to the hosts
   int ssh_port = 0;
@@ -31,7 +34,9 @@ struct Flags {
   // output
   std::string output;
   std::string prefix = "rank";
-  bool no_prefix = false;
+  bool no_prefix = false, prefix_time = false;
+  std::string show_ranks, input = "none";
+  std::string log_level, log_format = "text";
   bool verbose = false;
 
   // times, in seconds
@@ -51,7 +56,10 @@ struct Flags {
   std::string expect, min_bandwidth;
   bool preflight = false;
   bool version = false, help = false, help_env = false, man = false;
-  std::string completion;  // of which shell
+  std::string report;
+  bool detach = false, list = false;
+  std::string attach, status, stop;  // which job
+  std::string completion;            // of which shell
 };
 
 }  // namespace hv::apps

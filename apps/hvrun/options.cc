@@ -1,9 +1,11 @@
 #include "apps/hvrun/options.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "apps/hvrun/refused.h"
 #include "apps/hvrun/tuning.h"
+#include "rendezvous/base/log.h"
 #include "rendezvous/base/text.h"
 
 namespace hv::apps {
@@ -29,6 +31,21 @@ CLI::Validator seconds(bool may_be_zero) {
               return std::string();
             }
             return "'" + text + "' is not a time in seconds";
+          },
+          ""};
+}
+
+CLI::Validator log_level() {
+  return {[](const std::string& text) {
+            return base::parse_log_level(text) ? "" : "no log level is called '" + text + "'";
+          },
+          ""};
+}
+
+CLI::Validator one_of(const std::vector<std::string>& words) {
+  return {[words](const std::string& text) {
+            if (std::ranges::find(words, text) != words.end()) return std::string();
+            return "'" + text + "' is none of: " + base::join(words, ", ");
           },
           ""};
 }
@@ -61,6 +78,14 @@ void add_ranks(CLI::App& app, Flags& flags) {
       .option("--hostfile", flags.hostfile, "FILE",
               "One host a line: h1 slots=4 [port=N] [user=NAME]")
       ->excludes(hosts);
+  group.flag("--oversubscribe", flags.oversubscribe, "Let hosts have more ranks than slots");
+  group
+      .option(
+          "--bind", flags.bind, "none|core|numa",
+          "Bind each rank to cores of its own, or to a NUMA node and its memory; none (default) "
+          "leaves the mask as it is")
+      ->check(one_of({"none", "core", "numa"}));
+  group.flag("--report-bindings", flags.report_bindings, "Tell where each rank may run");
   group.option("--wdir", flags.wdir, "DIR", "Working directory of the ranks; default: this one");
 }
 
@@ -102,9 +127,23 @@ void add_output(CLI::App& app, Flags& flags) {
   Group group{app, "Output"};
   group.option("--output-filename", flags.output, "DIR",
                "Also write each rank's output to DIR/rank.N/stdout and stderr");
-  auto* prefix = group.option("--prefix", flags.prefix, "WHAT",
-                              "In front of each line: none, rank (default), host, or rank,host");
+  auto* prefix =
+      group.option("--prefix", flags.prefix, "WHAT",
+                   "In front of each line: none, rank (default), host, time, or a list of these");
   group.flag("--no-prefix", flags.no_prefix, "Lines as they are")->excludes(prefix);
+  group.flag("--prefix-output-with-timestamp,--prefix-timestamp", flags.prefix_time,
+             "The time in front of each line, too");
+  group.option("--show-ranks", flags.show_ranks, "RANKS",
+               "Show the output of these ranks only, as in 0,2-5; files are complete");
+  group.option("--stdin", flags.input, "WHO",
+               "Who gets hvrun's standard input: none (default), a rank, or all");
+  group
+      .option(
+          "--log-level", flags.log_level, "LEVEL",
+          "Of hvrun and the ranks' runtime: trace, debug, info, warning (default), error, fatal")
+      ->check(log_level());
+  group.option("--log-format", flags.log_format, "text|json", "Of hvrun's own messages")
+      ->check(one_of({"text", "json"}));
   group.flag("--verbose", flags.verbose, "Tell what hvrun does, on standard error");
 }
 
@@ -127,6 +166,19 @@ void add_preemption(CLI::App& app, Flags& flags) {
   group.option("--preempt-code", flags.preempt_code, "N", "Exit code of a job that ended so (78)")
       ->check(whole_number(0, 255));
   group.flag("--requeue-on-preempt", flags.requeue, "Then also put the job back into the queue");
+}
+
+void add_jobs(CLI::App& app, Flags& flags) {
+  Group group{app, "Running jobs"};
+  group.flag("--detach", flags.detach,
+             "Go on without this terminal; prints the job's name, for the options below");
+  group.flag("--list", flags.list, "Print the running jobs of this user on this machine");
+  group.option("--attach", flags.attach, "JOB",
+               "Show the output of a detached job from its beginning, and end with its exit code");
+  group.option("--status", flags.status, "JOB", "Print what a job does, or how it ended");
+  group.option("--stop", flags.stop, "JOB", "End a job, as TERM does, and wait for its end");
+  group.option("--report", flags.report, "FILE",
+               "Write the story of the job there as JSON: plan, times, exits, first cause");
 }
 
 void add_other(CLI::App& app, Flags& flags) {
@@ -179,8 +231,8 @@ void add_options(CLI::App& app, Flags& flags) {
   add_times(app, flags);
   add_tuning(app, flags.tuning);
   add_hidden(app);
-
   add_preemption(app, flags);
+  add_jobs(app, flags);
   add_other(app, flags);
 }
 

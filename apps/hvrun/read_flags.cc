@@ -161,7 +161,9 @@ Result<void> read_preemption(const Flags& flags, launcher::JobSpec& spec) {
 }
 
 Result<void> read_exports(const Flags& flags, launcher::JobSpec& spec) {
-  spec.export_values = under_all_names(flags.tuning);  // first: -x of the same name wins
+  auto tuning = flags.tuning;
+  if (!flags.log_level.empty()) tuning.push_back({"HOROVOD_LOG_LEVEL", flags.log_level});
+  spec.export_values = under_all_names(tuning);  // first: -x of the same name wins
   for (const auto& text : flags.exports) {
     auto sign = text.find('=');
     if (text.empty() || sign == 0) {
@@ -221,6 +223,26 @@ Result<void> read_act(const Flags& flags, CommandLine& line) {
   return {};
 }
 
+Result<void> read_output(const Flags& flags, launcher::JobSpec& spec) {
+  auto prefix = launcher::parse_prefix(flags.no_prefix ? "none" : flags.prefix);
+  if (!prefix) return fail(prefix.error());
+  spec.prefix = *prefix;
+  spec.prefix.time |= flags.prefix_time;
+  if (!flags.show_ranks.empty()) {
+    auto ranks = launcher::parse_ranks(flags.show_ranks);
+    if (!ranks) return fail(Code::kUsage, "--show-ranks: " + ranks.error().text);
+    spec.show_ranks = std::move(*ranks);
+  }
+  spec.input_to_all = flags.input == "all";
+  if (flags.input == "none" || spec.input_to_all) return {};
+  auto rank = base::parse_int(flags.input);
+  if (!rank || *rank > 1 << 24) {
+    return fail(Code::kUsage, "--stdin: '" + flags.input + "' is none of: none, a rank, all");
+  }
+  spec.input_rank = static_cast<int>(*rank);
+  return {};
+}
+
 }  // namespace
 
 Result<CommandLine> read_flags(const Flags& flags, const std::vector<std::string>& args,
@@ -228,7 +250,8 @@ Result<CommandLine> read_flags(const Flags& flags, const std::vector<std::string
   CommandLine line;
   auto& spec = line.spec;
   spec.np = flags.np;
-  for (auto step : {read_directory, read_ports, read_nics, read_preemption, read_exports}) {
+  for (auto step :
+       {read_directory, read_ports, read_nics, read_preemption, read_exports, read_output}) {
     if (auto done = step(flags, spec); !done) return fail(done.error());
   }
   if (auto act = read_act(flags, line); !act) return fail(act.error());
@@ -248,9 +271,19 @@ Result<CommandLine> read_flags(const Flags& flags, const std::vector<std::string
   for (auto word : base::split(flags.launch_agent, ' ')) {
     if (!word.empty()) spec.launch_agent.emplace_back(word);
   }
-  auto prefix = launcher::parse_prefix(flags.no_prefix ? "none" : flags.prefix);
-  if (!prefix) return fail(prefix.error());
-  spec.prefix = *prefix;
+  line.detach = flags.detach;
+  if (!flags.report.empty()) line.report_file = fs::absolute(flags.report).string();
+  line.log_json = flags.log_format == "json";
+  line.log_level = base::parse_log_level(flags.log_level);
+  if (flags.verbose) {
+    line.log_level =
+        std::min(line.log_level.value_or(base::LogLevel::kInfo), base::LogLevel::kInfo);
+  }
+  spec.oversubscribe = flags.oversubscribe;
+  spec.bind = flags.bind == "core"   ? rendezvous::Bind::kCore
+              : flags.bind == "numa" ? rendezvous::Bind::kNuma
+                                     : rendezvous::Bind::kNone;
+  spec.report_bindings = flags.report_bindings;
   spec.start_timeout = millis(flags.start_timeout);
   spec.grace = millis(flags.grace);
   spec.lost_after = millis(flags.lost_after);

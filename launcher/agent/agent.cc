@@ -8,8 +8,10 @@
 #include <cerrno>
 #include <csignal>
 
+#include "launcher/agent/binding.h"
 #include "launcher/agent/host_facts.h"
 #include "launcher/agent/keeper.h"
+#include "launcher/agent/post_mortem.h"
 #include "launcher/agent/preflight.h"
 #include "launcher/agent/process_tree.h"
 #include "launcher/agent/rank_environment.h"
@@ -180,6 +182,7 @@ base::Result<void> Agent::on_frame(const Frame& frame) {
   if (frame.type == Preflight::kType) return handle<Preflight>(frame);
   if (frame.type == LaunchOrder::kType) return handle<LaunchOrder>(frame);
   if (frame.type == OutputCredit::kType) return handle<OutputCredit>(frame);
+  if (frame.type == Stdin::kType) return handle<Stdin>(frame);
   if (frame.type == SignalRanks::kType) return handle<SignalRanks>(frame);
   if (frame.type == EndRanks::kType) return handle<EndRanks>(frame);
   if (frame.type == ToRank::kType) return handle<ToRank>(frame);
@@ -212,17 +215,21 @@ void Agent::on_message(const rendezvous::LaunchOrder& order) {
   if (!gate) return fail_job(gate.error().text);
   gate_ = std::move(*gate);
   launched_ = true;
+  working_directory_ = order.working_directory;
+  oom_kills_ = oom_kills();
   done_sent_ = false;
   recorders_.clear();
   auto environment = host_environment(order, gate_->name(), environ);
+  auto topology = read_topology("/sys");
   std::vector<ProcessSpec> specs;
   for (const auto& rank : order.ranks) {
     const auto& recorder = recorders_.emplace_back(rank.rank);
     auto with_recorder = rank;
     with_recorder.env.push_back(recorder.variable());
-    auto& spec = specs.emplace_back(ProcessSpec{order.program, order.argv,
-                                                rank_environment(environment, with_recorder),
-                                                order.working_directory});
+    auto& spec = specs.emplace_back();
+    spec = {order.program, order.argv, rank_environment(environment, with_recorder),
+            order.working_directory, rank.with_input};
+    spec.place = choose_place(topology, order.bind, rank.local_rank, order.ranks.size());
     spec.inherited = recorder.descriptor();
   }
   std::vector<base::Result<StartingProcess>> starting;
@@ -230,11 +237,13 @@ void Agent::on_message(const rendezvous::LaunchOrder& order) {
   for (std::size_t i = 0; i < specs.size(); ++i) {
     auto process = !starting[i] ? base::fail(starting[i].error())
                                 : finish_start(std::move(*starting[i]), specs[i]);
-    add_rank(order.ranks[i].rank, std::move(process), order.output_credit);
+    add_rank(order.ranks[i].rank, std::move(process), order.output_credit,
+             describe(topology, specs[i].place));
   }
 }
 
-void Agent::add_rank(int rank, base::Result<StartedProcess> process, std::uint32_t credit) {
+void Agent::add_rank(int rank, base::Result<StartedProcess> process, std::uint32_t credit,
+                     std::string cpus) {
   if (!process) {
     rendezvous::RankExited exited;
     exited.rank = rank;
@@ -243,18 +252,25 @@ void Agent::add_rank(int rank, base::Result<StartedProcess> process, std::uint32
     exited.exec_error = process.error().text;
     return send(exited);
   }
-  send(rendezvous::RankStarted{rank, process->pid});
+  send(rendezvous::RankStarted{rank, process->pid, std::move(cpus)});
   auto recorder = std::ranges::find(recorders_, rank, &RankRecorder::rank);
   recorder->set_process(process->pid);
   recorder->set_tracing(tracing_);
-  ranks_.push_back(
-      std::make_unique<RankProcess>(rank, std::move(*process), credit,
-                                    [this](const rendezvous::Output& output) { send(output); }));
+  ranks_.push_back(std::make_unique<RankProcess>(
+      rank, std::move(*process), credit,
+      RankProcess::Events{[this](const rendezvous::Output& output) { send(output); },
+                          [this](const rendezvous::InputTaken& taken) { send(taken); }}));
 }
 
 void Agent::on_message(const rendezvous::OutputCredit& credit) {
   for (auto& rank : ranks_) {
     if (rank->rank() == credit.rank) rank->add_credit(credit.bytes);
+  }
+}
+
+void Agent::on_message(const rendezvous::Stdin& input) {
+  for (auto& rank : ranks_) {
+    if (rank->rank() == input.rank) rank->feed(input.data, input.eof);
   }
 }
 
@@ -352,6 +368,9 @@ void Agent::report_ended() {
     if (!rank->done()) continue;
     auto exited = rank->exited();
     if (exited.rank == 0) held_port_.reset();
+    if (exited.core_dumped) exited.core = core_file(exited.pid, working_directory_);
+    exited.oom_killed =
+        exited.signal == SIGKILL && !exited.asked_to_end && oom_kills() > oom_kills_;
     send(exited);
   }
   std::erase_if(ranks_, [](const auto& rank) { return rank->done(); });

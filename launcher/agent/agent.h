@@ -43,6 +43,7 @@ class Agent {
   void on_message(const rendezvous::Preflight& request);
   void on_message(const rendezvous::LaunchOrder& order);
   void on_message(const rendezvous::OutputCredit& credit);
+  void on_message(const rendezvous::Stdin& input);
   void on_message(const rendezvous::SignalRanks& request);
   void on_message(const rendezvous::EndRanks& request);
   void on_message(const rendezvous::ToRank& message);
@@ -54,7 +55,8 @@ class Agent {
   template <class Message>
   base::Result<void> handle(const rendezvous::Frame& frame);
 
-  void add_rank(int rank, base::Result<StartedProcess> process, std::uint32_t credit);
+  void add_rank(int rank, base::Result<StartedProcess> process, std::uint32_t credit,
+                std::string cpus);
   void on_signals();
   void reap();
   void report_ended();
@@ -85,6 +87,8 @@ class Agent {
   std::vector<RankRecorder> recorders_;  // of all ranks, those that have ended too
   rendezvous::Tracing tracing_;
   Time next_trace_;
+  std::string working_directory_;
+  std::int64_t oom_kills_ = 0;  // when the ranks were started
   bool launched_ = false;
   bool done_sent_ = false;
   bool released_ = false;

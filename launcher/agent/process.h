@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/agent/binding.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
 
@@ -20,8 +21,8 @@ struct ProcessSpec {
   std::vector<std::string> environment;  // "NAME=value"
   std::string working_directory;
   bool with_input = false;
-  std::vector<int> cpus = {};  // to be bound to; empty: left as it is
-  int inherited = -1;          // a descriptor that stays open in it
+  Place place = {};
+  int inherited = -1;  // a descriptor that stays open in it
 };
 
 struct StartedProcess {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include "rendezvous/base/text.h"
 
@@ -45,15 +46,19 @@ std::vector<std::string> Tail::lines(std::size_t at_most) const {
   return lines;
 }
 
-RankProcess::RankProcess(int rank, StartedProcess process, std::size_t credit, Emit emit)
+RankProcess::RankProcess(int rank, StartedProcess process, std::size_t credit, Events events)
     : rank_(rank),
       pid_(process.pid),
-      emit_(std::move(emit)),
+      events_(std::move(events)),
       streams_{Source{Stream::kStdout, std::move(process.out), {}, false},
                Source{Stream::kStderr, std::move(process.err), {}, false}},
-      credit_(credit) {}
+      credit_(credit),
+      in_(std::move(process.in)) {}
 
 void RankProcess::watch(Poller& poller) {
+  if (in_ && !input_.empty()) {
+    poller.watch(in_.get(), POLLOUT, [this](short) { write_input(); });
+  }
   for (auto& source : streams_) {
     if (source.eof || (credit_ == 0 && !discard_)) continue;
     if (exited_) {
@@ -84,13 +89,38 @@ void RankProcess::on_readable(Source& source) {
   source.tail.add(output.data);
   if (discard_) return;
   credit_ -= output.data.size();
-  emit_(output);
+  events_.on_output(output);
 }
 
 void RankProcess::close(Source& source) {
   source.eof = true;
   source.fd.reset();
-  if (!discard_ && !source.tail.empty()) emit_({rank_, source.stream, true, {}});
+  if (!discard_ && !source.tail.empty()) events_.on_output({rank_, source.stream, true, {}});
+}
+
+void RankProcess::feed(base::ByteSpan bytes, bool eof) {
+  input_.insert(input_.end(), bytes.begin(), bytes.end());
+  input_over_ |= eof;
+  write_input();
+}
+
+// What a rank does not want any more counts as taken: the others get theirs.
+void RankProcess::write_input() {
+  while (in_ && !input_.empty()) {
+    ssize_t done = ::write(in_.get(), input_.data(), input_.size());
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0 && errno == EAGAIN) return;
+    if (done < 0) return end_input();
+    input_.erase(input_.begin(), input_.begin() + done);
+    events_.on_taken({rank_, static_cast<std::uint32_t>(done)});
+  }
+  if (!in_ || input_over_) end_input();
+}
+
+void RankProcess::end_input() {
+  in_.reset();
+  auto left = static_cast<std::uint32_t>(std::exchange(input_, {}).size());
+  if (left > 0) events_.on_taken({rank_, left});
 }
 
 void RankProcess::signal(int number, bool whole_group) {

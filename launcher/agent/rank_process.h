@@ -29,9 +29,12 @@ class Tail {
 
 class RankProcess {
  public:
-  using Emit = std::function<void(const rendezvous::Output&)>;
+  struct Events {
+    std::function<void(const rendezvous::Output&)> on_output;
+    std::function<void(const rendezvous::InputTaken&)> on_taken;
+  };
 
-  RankProcess(int rank, StartedProcess process, std::size_t credit, Emit emit);
+  RankProcess(int rank, StartedProcess process, std::size_t credit, Events events);
 
   int rank() const { return rank_; }
   pid_t pid() const { return pid_; }
@@ -41,6 +44,9 @@ class RankProcess {
   void watch(Poller& poller);
   void add_credit(std::size_t bytes) { credit_ += bytes; }
   void discard_output() { discard_ = true; }  // nobody is there to read it
+
+  // Passes input on as the rank takes it; on_taken follows.
+  void feed(base::ByteSpan bytes, bool eof);
 
   void signal(int number, bool whole_group);  // nothing once it has been reaped
   void ask_to_end() { asked_to_end_ |= running(); }
@@ -57,13 +63,18 @@ class RankProcess {
   };
   void on_readable(Source& source);
   void close(Source& source);
+  void write_input();
+  void end_input();
   bool linger_over() const;
 
   int rank_;
   pid_t pid_;
-  Emit emit_;
+  Events events_;
   std::array<Source, 2> streams_;
   std::size_t credit_;
+  base::UniqueFd in_;
+  base::Bytes input_;  // not taken yet
+  bool input_over_ = false;
   bool discard_ = false;
   bool asked_to_end_ = false;
   bool exited_ = false;

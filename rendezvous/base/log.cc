@@ -16,6 +16,24 @@ namespace hv::base {
 
 namespace {
 
+bool g_json = false;
+
+std::string json_escaped(std::string_view text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string safe;
+  for (char c : text) {
+    auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      safe += std::string("\\") + c;
+    } else if (byte < 0x20) {
+      safe += std::string("\\u00") + kDigits[byte >> 4] + kDigits[byte & 15];
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
+}
+
 spdlog::level::level_enum to_spdlog(LogLevel level) {
   switch (level) {
     case LogLevel::kTrace:
@@ -71,13 +89,23 @@ std::optional<LogLevel> parse_log_level(std::string_view text) {
   return std::nullopt;
 }
 
-void set_log_name(std::string_view name) { set_pattern(logger(), name); }
+void set_log_name(std::string_view name) {
+  if (!log_is_json()) return set_pattern(logger(), name);
+  std::string pattern = R"({"time":"%Y-%m-%dT%H:%M:%S.%e%z","level":"%l","name":")";
+  for (char c : json_escaped(name)) pattern += c == '%' ? std::string("%%") : std::string(1, c);
+  logger().set_pattern(pattern + R"(","text":"%v"})");
+}
+
+void set_log_json() { g_json = true; }
+bool log_is_json() { return g_json; }
 
 void set_log_level(LogLevel level) { logger().set_level(to_spdlog(level)); }
 
 bool log_enabled(LogLevel level) { return logger().should_log(to_spdlog(level)); }
 
 void log(LogLevel level, std::string_view line) {
+  std::string escaped;
+  if (log_is_json()) line = escaped = json_escaped(line);
   logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
 }
 

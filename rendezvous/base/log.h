@@ -17,6 +17,9 @@ std::optional<LogLevel> parse_log_level(std::string_view text);
 // Who writes: shown in every line, for example "hvrun", "agent h1", "rank 3". Thread safe.
 void set_log_name(std::string_view name);
 void set_log_level(LogLevel level);
+// Each line a JSON object: time, level, name, text. Once, before any thread.
+void set_log_json();
+bool log_is_json();
 bool log_enabled(LogLevel level);
 void log(LogLevel level, std::string_view line);
 

@@ -209,7 +209,7 @@ TEST(Agents, TheirFramesGoToTheOwnerAndItsFramesToThem) {
   AgentHello hello;
   hello.host_index = 3;
   say(agent.stream, encode(hello));
-  say(agent.stream, encode(RankStarted{5, 100}));
+  say(agent.stream, encode(RankStarted{5, 100, {}}));
   ASSERT_TRUE(server.events.wait_for("agent 3"));
   EXPECT_TRUE(
       server.events.wait_for("frame " + std::to_string(static_cast<int>(MsgType::kRankStarted))));
@@ -228,6 +228,21 @@ TEST(Agents, TheirFramesGoToTheOwnerAndItsFramesToThem) {
   EXPECT_FALSE(hear(agent.stream)) << "closed after what was queued";
   EXPECT_THAT(server.events.lines(), testing::Not(testing::Contains("agent closed")))
       << "the owner closed it";
+}
+
+TEST(Agents, OneThatDoesNotReadIsGivenUpBeforeItTakesOurMemory) {
+  TestServer server;
+  auto agent = dial_agent(server);
+  say(agent.stream, encode(AgentHello{}));
+  ASSERT_TRUE(server.events.wait_for("agent 0"));
+  for (int i = 0; i < 3; ++i) {
+    server.on_thread([&](Server&) {
+      Stdin piece{0, false, base::Bytes(kMaxFrame - 1024)};
+      server.events.last_agent->send(encode(piece));
+    });
+  }
+  EXPECT_TRUE(server.events.wait_for("agent closed"));
+  EXPECT_EQ(server.on_thread([&](Server&) { return server.events.last_agent->queued(); }), 0u);
 }
 
 TEST(Agents, RanksOfAnAgentThatTheOwnerClosesAreFreeAgain) {

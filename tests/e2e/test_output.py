@@ -1,11 +1,13 @@
 """What ranks print: bytes unchanged, lines whole, live, bounded memory, files."""
 
+import json
 import os
 import pty
 import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -182,6 +184,113 @@ class Files(unittest.TestCase):
             self.assertEqual(done.code, 2, done)
             self.assertIn("/proc/nowhere", done.err)
             self.assertFalse(os.path.exists(trace))
+
+
+class Choice(unittest.TestCase):
+    def test_time_in_front(self):
+        stamp = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3} "
+        for options, prefix in ((["--prefix", "rank,time"], r"\[0\]<stdout>:"), (["--prefix", "time"], ""),
+                                (["-prefix-timestamp"], r"\[0\]<stdout>:")):
+            done = run_hvrun("-np", 1, *options, "sh", "-c", "echo one; echo two")
+            self.assertRegex(done.out, f"^{stamp}{prefix}one\n{stamp}{prefix}two\n$")
+
+    def test_show_ranks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run_hvrun("-np", 4, "--show-ranks", "0,2", "--output-filename", folder, "sh", "-c",
+                             "echo out $RANK; sleep 0.2; [ $RANK != 3 ] || { echo why >&2; exit 9; }; sleep 60")
+            self.assertEqual(done.code, 9, done)
+            self.assertEqual(sorted(done.out.splitlines()), ["[0]<stdout>:out 0", "[2]<stdout>:out 2"])
+            self.assertNotIn("<stderr>", done.err)
+            self.assertIn("| why", done.err)  # the failing rank's last lines all the same
+            for rank in range(4):
+                with open(os.path.join(folder, f"rank.{rank}", "stdout"), encoding="ascii") as file:
+                    self.assertEqual(file.read(), f"out {rank}\n")
+        done = run_hvrun("-np", 2, "--show-ranks", "2", "true")
+        self.assertEqual(done.code, 2)
+        self.assertIn("there is no rank 2; the job has ranks 0 to 1", done.err)
+
+    def test_own_messages_as_json(self):
+        done = run_hvrun("-np", 1, "--log-format", "json", "--log-level", "info", "sh", "-c", "exit 3")
+        lines = [json.loads(line) for line in done.err.splitlines()]
+        self.assertEqual(done.code, 3)
+        self.assertEqual({line["name"] for line in lines}, {"hvrun"})
+        self.assertIn("exited with code 3", lines[-1]["text"])
+        self.assertEqual(lines[-1]["level"], "error")
+        self.assertTrue(any(line["level"] == "info" for line in lines), lines)
+
+    def test_log_level_reaches_the_ranks(self):
+        done = run_hvrun("-np", 1, "--no-prefix", "--log-level", "error", "sh", "-c",
+                         "echo $HVRUN_LOG_LEVEL $HOROVOD_LOG_LEVEL")
+        self.assertEqual(done.out, "error error\n")
+
+    def test_colours_only_on_a_terminal(self):
+        self.assertNotIn("\033", run_hvrun("-np", 1, "sh", "-c", "exit 3").err)
+        for variables, coloured in (({"TERM": "xterm"}, True), ({"TERM": "xterm", "NO_COLOR": "1"}, False)):
+            pid, master = pty.fork()
+            if pid == 0:
+                os.environ.pop("NO_COLOR", None)
+                os.environ.update(variables)
+                os.execv(hvtest.binary("hvrun"), ["hvrun", "-np", "1", "false"])
+            seen = b""
+            try:
+                while chunk := os.read(master, 65536):
+                    seen += chunk
+            except OSError:
+                pass
+            os.close(master)
+            os.waitpid(pid, 0)
+            self.assertIn(b"exited with code 1", seen)
+            self.assertEqual(b"\033[" in seen, coloured, seen)
+
+
+class Input(unittest.TestCase):
+    def test_left_alone_unless_asked_for(self):
+        script = "printf 'a\\nb\\nc\\n' | while read h; do \"$0\" -np 1 true; echo $h; done"
+        done = subprocess.run(["sh", "-c", script, hvtest.binary("hvrun")], text=True, timeout=60,
+                              capture_output=True)
+        self.assertEqual((done.stdout, done.stderr), ("a\nb\nc\n", ""))
+
+    def run_with(self, data, *args):
+        with tempfile.TemporaryFile() as file:
+            file.write(data)
+            file.seek(0)
+            from_file = run_hvrun(*args, stdin=file)
+        job = hvtest.Job(hvtest.binary("hvrun"), *args, stdin=subprocess.PIPE)
+        feeder = threading.Thread(target=lambda: (job.process.stdin.write(data), job.process.stdin.close()))
+        feeder.start()
+        out = job.process.stdout.read()
+        feeder.join()
+        job.process.stdin = None
+        code, _, err = job.finish()
+        self.assertEqual((code, out), (from_file.code, from_file.raw_out), err)
+        return from_file
+
+    def test_to_one_rank(self):
+        data = os.urandom(3_000_000)
+        done = self.run_with(data, "-np", 2, "--no-prefix", "--stdin", "1", "sh", "-c", "cat")
+        self.assertEqual((done.code, done.raw_out), (0, data))
+
+    def test_to_all_ranks(self):
+        done = self.run_with(b"x\n" * 200000, "-np", 3, "--stdin", "all", "wc", "-c")
+        self.assertEqual(sorted(done.out.split()), [f"[{rank}]<stdout>:400000" for rank in range(3)])
+
+    def test_a_rank_that_does_not_read_holds_up_nobody_when_it_ends(self):
+        done = self.run_with(b"y" * 1_000_000, "-np", 2, "--no-prefix", "--stdin", "all", "sh", "-c",
+                             "[ $RANK = 0 ] && exit 0; wc -c")
+        self.assertEqual((done.code, done.out.strip()), (0, "1000000"))
+
+    def test_ends(self):
+        done = run_hvrun("-np", 2, "--stdin", "all", "cat", stdin=subprocess.DEVNULL)
+        self.assertEqual((done.code, done.out), (0, ""))
+        job = subprocess.run(["sh", "-c", "exec \"$0\" -np 1 --stdin 0 cat <&-", hvtest.binary("hvrun")],
+                             timeout=60, capture_output=True)
+        self.assertEqual((job.returncode, job.stdout), (0, b""))
+
+    def test_mistakes(self):
+        for who, text in (("some", "none of: none, a rank, all"), ("7", "there is no rank 7")):
+            done = run_hvrun("-np", 2, "--stdin", who, "cat")
+            self.assertEqual(done.code, 2)
+            self.assertIn(text, done.err)
 
 
 if __name__ == "__main__":

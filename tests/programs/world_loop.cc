@@ -1,6 +1,7 @@
 // A rank that reduces in a loop and misbehaves on request: world_loop STEPS [WHAT RANK STEP].
 //   exit0, exit3   _exit with that code before the step (step -1: before hv::init)
 //   kill           SIGKILL to itself before the step
+//   tell           that rank prints "joined" after init
 //   quiet          leaves the world after init and exits 0 long before the others end
 // Ends with 0 when all went well, 1 with the error on standard error.
 #include <unistd.h>
@@ -36,6 +37,10 @@ int main(int argc, char** argv) {
   if (rank == culprit && when == -1) misbehave(what);
   try {
     auto world = hv::init();
+    if (what == "tell" && rank == culprit) {
+      std::puts("joined");
+      std::fflush(stdout);
+    }
     if (what == "quiet") {
       if (rank != culprit) std::this_thread::sleep_for(std::chrono::milliseconds(500));
       return 0;

@@ -106,7 +106,7 @@ TEST(RankEnvironment, HostThenSentThenPlace) {
   auto common = host_environment(order, "@hv-1", own);
   EXPECT_THAT(common, ElementsAre("A=sent", "HOME=/home/me", "HOME_X=1", "HVRUN_AGENT=@hv-1",
                                   "PWD=/w", "XDG_S=s"));
-  auto rank = rank_environment(common, {0, 0, {{"RANK", "3"}, {"A", "rank"}}});
+  auto rank = rank_environment(common, {0, 0, false, {{"RANK", "3"}, {"A", "rank"}}});
   EXPECT_THAT(rank, Contains("RANK=3"));
   EXPECT_THAT(rank, Contains("A=rank"));
   EXPECT_THAT(rank, Not(Contains("A=sent")));

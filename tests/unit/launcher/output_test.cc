@@ -54,6 +54,20 @@ TEST(LinePrinter, BytesPassUnchangedHoweverTheyAreCut) {
   }
 }
 
+TEST(LinePrinter, TheTimeStandsInFrontOfEachLine) {
+  LinePrinter printer("[0]:");
+  auto bytes = printer.add(base::as_bytes("a\nb"), false, "12:00 ");
+  EXPECT_EQ(base::as_text(bytes), "12:00 [0]:a\n");
+  bytes = printer.add(base::as_bytes("c\n"), false, "12:01 ");
+  EXPECT_EQ(base::as_text(bytes), "12:01 [0]:bc\n");
+}
+
+TEST(Ranks, Lists) {
+  EXPECT_EQ(*parse_ranks("0"), (std::vector<int>{0}));
+  EXPECT_EQ(*parse_ranks("0,2-4, 9"), (std::vector<int>{0, 2, 3, 4, 9}));
+  for (const char* wrong : {"", "a", "3-1", "1-", "-2", "1,,2"}) EXPECT_FALSE(parse_ranks(wrong));
+}
+
 TEST(LinePrinter, LongLinesComeInPiecesWithOnePrefix) {
   LinePrinter printer("> ");
   std::string part(LinePrinter::kMaxHeld / 2 + 1, 'x');
@@ -68,6 +82,8 @@ TEST(Prefix, Styles) {
   EXPECT_EQ(make_prefix(*parse_prefix("host"), 3, "h1", Stream::kStderr), "[h1]<stderr>:");
   EXPECT_EQ(make_prefix(*parse_prefix("host,rank"), 3, "::1", Stream::kStdout), "[3@::1]<stdout>:");
   EXPECT_EQ(make_prefix(*parse_prefix("none"), 3, "h1", Stream::kStdout), "");
+  EXPECT_EQ(make_prefix(*parse_prefix("time"), 3, "h1", Stream::kStdout), "");
+  EXPECT_TRUE(parse_prefix("rank,time")->time);
   EXPECT_FALSE(parse_prefix("ranks"));
   EXPECT_FALSE(parse_prefix(""));
 }

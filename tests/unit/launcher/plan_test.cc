@@ -74,5 +74,14 @@ TEST(Plan, TooFewSlotsOnManyHostsFitsOnAScreen) {
   EXPECT_LT(std::ranges::count(plan.error().text, '\n'), 24);
 }
 
+TEST(Plan, OversubscribedHostsTakeMoreInProportion) {
+  std::vector<HostSpec> hosts = {host("a", 2), host("b", 1)};
+  auto plan = make_plan(hosts, 7, 0, true);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->hosts[0].ranks.size(), 5u);
+  EXPECT_EQ(plan->hosts[1].ranks.size(), 2u);
+  EXPECT_EQ(make_plan(hosts, 2, 0, true)->hosts.size(), 1u) << "as ever where the slots suffice";
+}
+
 }  // namespace
 }  // namespace hv::launcher

@@ -22,11 +22,11 @@ TEST(Report, RankBlock) {
   cause.after = 61234ms;
   cause.last_lines = {"Traceback", "  boom"};
   EXPECT_EQ(format_cause(cause, 1),
-            "hvrun: rank 3 on h2 (pid 42) exited with code 7 after 61.2 s\n"
+            "rank 3 on h2 (pid 42) exited with code 7 after 61.2 s\n"
             "  its last lines:\n"
             "  | Traceback\n"
             "  |   boom\n"
-            "  1 other rank ended because of this\n");
+            "  1 other rank ended because of this");
 }
 
 TEST(Report, SameErrorOfManyHostsIsSaidOnce) {
