@@ -295,8 +295,12 @@ HV_RANK_PROGRAM(leave_early) {
 
 HV_RANK_PROGRAM(quit_rudely) {
   World world = join_job();
-  if (world.rank() == 1) _exit(0);
+  if (world.rank() == 1) {
+    world.barrier().wait();  // nobody is on the way into the job any more
+    _exit(0);
+  }
   const std::string text = error_text(ErrorCode::kPeerLost, [&] {
+    world.barrier().wait();
     std::vector<float> one{1};
     world.allreduce("more", view(one)).wait();
   });
