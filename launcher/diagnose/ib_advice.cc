@@ -206,7 +206,7 @@ IbAdvice advise(const std::vector<IbDevice>& devices, const IbWish& wish) {
   if (disabled != nullptr && *disabled == "1") {
     if (!advice.ports.empty()) {
       advice.conflicts.push_back("NCCL_IB_DISABLE=1 (kept) leaves usable cards idle: " +
-                             base::join(advice.ports, ", "));
+                                 base::join(advice.ports, ", "));
     }
     return advice;
   }
