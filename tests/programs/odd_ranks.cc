@@ -43,7 +43,12 @@ void say_going() {
 void sleep_long() { std::this_thread::sleep_for(std::chrono::minutes(1)); }
 
 void trace(hv::World& world, const std::string& path) {
-  world.start_timeline(path, true);
+  try {
+    world.start_timeline(path, true);
+  } catch (const hv::Error& error) {  // told before the end of our World ends the job
+    std::fprintf(stderr, "%s\n", error.what());
+    throw;
+  }
   world.barrier("started").wait();
   reduce(world, "traced");
   world.broadcast("also", hv::view(gradient), 0).wait();
