@@ -26,7 +26,7 @@ struct ShortText {  // longer texts keep their end, which tells more
     if (text.size() >= kSize) {
       text.remove_prefix(text.size() - (kSize - 1));
     }
-    std::memcpy(bytes.data(), text.data(), text.size());
+    text.copy(bytes.data(), text.size());
     bytes[text.size()] = '\0';
   }
   std::string_view view() const { return {bytes.data(), ::strnlen(bytes.data(), kSize)}; }

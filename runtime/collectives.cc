@@ -151,7 +151,8 @@ Handle Collectives::allreduce(std::string_view name, const TensorView& inout,
 
 Handle Collectives::allreduce(std::string_view name, const TensorView& in, const TensorView& out,
                               const ReduceOptions& options) {
-  return impl_->submit(allreduce_op(name, members_, in, out, options));
+  Op op = allreduce_op(name, members_, in, out, options);
+  return impl_->submit(std::move(op));
 }
 
 Handle Collectives::grouped_allreduce(std::string_view name, const std::vector<TensorView>& inouts,
@@ -229,7 +230,8 @@ Handle Collectives::broadcast(std::string_view name, const TensorView& in, const
 }
 
 Handle Collectives::allgather(std::string_view name, const TensorView& in) {
-  return impl_->submit(allgather_op(name, members_, in));
+  Op op = allgather_op(name, members_, in);
+  return impl_->submit(std::move(op));
 }
 
 Handle Collectives::grouped_allgather(std::string_view name, const std::vector<TensorView>& ins) {
@@ -274,7 +276,8 @@ Handle Collectives::alltoall(std::string_view name, const TensorView& in,
 
 Handle Collectives::reducescatter(std::string_view name, const TensorView& in,
                                   const ReduceOptions& options) {
-  return impl_->submit(reducescatter_op(name, members_, in, options));
+  Op op = reducescatter_op(name, members_, in, options);
+  return impl_->submit(std::move(op));
 }
 
 Handle Collectives::reducescatter(std::string_view name, const TensorView& in,
@@ -296,9 +299,13 @@ Handle Collectives::grouped_reducescatter(std::string_view name, const std::vect
 }
 
 Handle Collectives::barrier(std::string_view name) {
-  return impl_->submit(make_op(OpKind::kBarrier, name, members_));
+  Op op = make_op(OpKind::kBarrier, name, members_);
+  return impl_->submit(std::move(op));
 }
 
-Handle Collectives::join() { return impl_->submit(make_op(OpKind::kJoin, "join", members_)); }
+Handle Collectives::join() {
+  Op op = make_op(OpKind::kJoin, "join", members_);
+  return impl_->submit(std::move(op));
+}
 
 }  // namespace hv

@@ -216,7 +216,7 @@ Task run_adasum(Strand& strand, Lane& lane, const Batch& batch,
   fill_alltoall(work, topology, piece_width(lane.plan_for(work.kind, all), topology.size), blocks,
                 whole.data(), received.data());
   co_await perform(strand, lane, std::move(work), failure);
-  for (std::size_t rank = 0; rank < ranks; ++rank) shares.take(rank, &received[0] + rank * mine);
+  for (std::size_t rank = 0; rank < ranks; ++rank) shares.take(rank, received.data() + rank * mine);
   received.clear();
   for (std::size_t size = 1; size < ranks; size *= 2) {
     std::vector<double> dots = shares.dots(size);
