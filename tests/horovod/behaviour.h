@@ -8,23 +8,13 @@
 #include <vector>
 
 #include "hv/hv.h"
+#include "tests/support/error_of.h"
 #include "tests/support/inproc_world.h"
 
 namespace hv::tests {
 
 inline std::vector<InprocOptions> one_and_three_hosts() {
   return {on_hosts({3}), on_hosts({2, 1, 1})};
-}
-
-template <class Call>
-Error error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return Error(ErrorCode::kInternal, "none");
 }
 
 template <class T>

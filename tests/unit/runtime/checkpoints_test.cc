@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "hv/checkpoint.h"
+#include "tests/support/error_of.h"
 #include "tests/support/inproc_world.h"
 
 namespace hv {
@@ -15,18 +16,8 @@ namespace fs = std::filesystem;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using tests::error_of;
 using tests::run_ranks;
-
-template <class Call>
-Error error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return Error(ErrorCode::kInternal, "none");
-}
 
 class CheckpointsTest : public testing::Test {
  protected:

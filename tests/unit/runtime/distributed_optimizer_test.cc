@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "hv/training.h"
+#include "tests/support/error_of.h"
 #include "tests/support/inproc_world.h"
 
 namespace hv {
@@ -17,18 +18,8 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using tests::error_of;
 using tests::run_ranks;
-
-template <class Call>
-Error error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return Error(ErrorCode::kInternal, "none");
-}
 
 // Two parameters, "a" of two elements and "b" of one, all 0. A step of plain SGD with rate -1
 // adds the global gradient.

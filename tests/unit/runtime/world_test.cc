@@ -7,6 +7,7 @@
 #include <random>
 
 #include "hv/hv.h"
+#include "tests/support/error_of.h"
 #include "tests/support/inproc_world.h"
 
 namespace hv {
@@ -14,19 +15,9 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using tests::error_of;
 using tests::InprocOptions;
 using tests::run_ranks;
-
-template <class Call>
-Error error_of(Call call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error;
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return Error(ErrorCode::kInternal, "none");
-}
 
 class WorldTest : public ::testing::TestWithParam<std::pair<int, int>> {
  protected:
