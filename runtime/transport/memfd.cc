@@ -59,8 +59,7 @@ Result<UniqueFd> make_sealed_memfd(std::string_view name, std::size_t bytes) {
   return fd;
 }
 
-Result<Segment> map_segment(const UniqueFd& memfd, std::size_t part_bytes, int parts,
-                            int own_part) {
+Result<Segment> map_segment(const UniqueFd& memfd, std::size_t part_bytes, int parts) {
   const std::size_t bytes = part_bytes * static_cast<std::size_t>(parts);
   struct stat info {};
   const int seals = ::fcntl(memfd.get(), F_GET_SEALS);
@@ -76,9 +75,9 @@ Result<Segment> map_segment(const UniqueFd& memfd, std::size_t part_bytes, int p
         "cannot map a shared segment of " + std::to_string(bytes) + " bytes", errno));
   }
   std::shared_ptr<std::byte> owner(at, [bytes](std::byte* p) { ::munmap(p, bytes); });
-  // Both are advice: kernels and containers without them work, a little slower at first.
+  // Advice: kernels and containers without it work. Memory comes as it is touched: a thousand ranks
+  // of a machine would have gigabytes cleared while they start, most of it never used.
   if (part_bytes >= kHugePage) ::madvise(at, bytes, MADV_HUGEPAGE);
-  ::madvise(at + part_bytes * static_cast<std::size_t>(own_part), part_bytes, MADV_POPULATE_WRITE);
   return Segment(std::move(owner), part_bytes, parts);
 }
 

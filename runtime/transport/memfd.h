@@ -20,10 +20,8 @@ std::size_t rounded_part(std::size_t part_bytes);
 // A memfd that can neither shrink nor grow, so that nobody who maps it can be made to fault.
 base::Result<base::UniqueFd> make_sealed_memfd(std::string_view name, std::size_t bytes);
 
-// Maps it, aligned to huge pages where large, and lets this process's own part be backed by memory.
-// kProtocol if it is not sealed or not as long.
-base::Result<Segment> map_segment(const base::UniqueFd& memfd, std::size_t part_bytes, int parts,
-                                  int own_part);
+// Maps it, aligned to huge pages where large. kProtocol if it is not sealed or not as long.
+base::Result<Segment> map_segment(const base::UniqueFd& memfd, std::size_t part_bytes, int parts);
 
 // One message on a SOCK_SEQPACKET socket, with descriptors. Small; never split.
 struct Packet {

@@ -128,7 +128,7 @@ class MemfdLocalGroup final : public LocalGroup {
       return base::fail(Code::kPeerLost, what + options_.names[0] + " has shut down");
     }
     const auto theirs = static_cast<std::size_t>(reader.get<std::uint64_t>());
-    if (packet->fds.size() == 1) return map_segment(packet->fds[0], part_bytes, size(), rank());
+    if (packet->fds.size() == 1) return map_segment(packet->fds[0], part_bytes, size());
     if (theirs == 0) {
       return base::fail(Code::kUnavailable,
                         what + options_.names[0] + " could not make " +
