@@ -85,7 +85,9 @@ Result<WorldImpl::Parts> meet(const rendezvous::Contract& contract, rendezvous::
   self.rank = contract.rank;
   self.pid = ::getpid();
   self.host = contract.host;
-  self.identity = std::move(identity);
+  // The ranks of one agent share memory. Two hosts of the plan do not, even on one machine: their
+  // places and their local ranks are those of the plan.
+  self.identity = std::move(identity) + " " + contract.agent_socket;
   self.endpoints = listener->endpoints;
   self.segment_socket = listener->segment_name;
   self.build_id = rendezvous::build_id();

@@ -2,6 +2,7 @@
 //   exit0, exit3   _exit with that code before the step (step -1: before hv::init)
 //   kill           SIGKILL to itself before the step
 //   tell           that rank prints "joined" after init
+//   places         every rank prints its place after init
 //   quiet          leaves the world after init and exits 0 long before the others end
 // Ends with 0 when all went well, 1 with the error on standard error.
 #include <unistd.h>
@@ -40,6 +41,10 @@ int main(int argc, char** argv) {
     if (what == "tell" && rank == culprit) {
       std::puts("joined");
       std::fflush(stdout);
+    }
+    if (what == "places") {
+      std::printf("rank %d: local %d of %d, cross %d of %d\n", rank, world.local_rank(),
+                  world.local_size(), world.cross_rank(), world.cross_size());
     }
     if (what == "quiet") {
       if (rank != culprit) std::this_thread::sleep_for(std::chrono::milliseconds(500));
