@@ -25,11 +25,13 @@ if spec is None:
     sys.exit(0)
 say("path", os.path.dirname(spec.origin) if spec.origin else "?")
 try:
-    say("version", importlib.metadata.version(name))
+    version = importlib.metadata.version(name)
+    say("version", version)
 except Exception:
-    pass
+    version = None
 module = __import__(name)
-say("version", getattr(module, "__version__", "?"))
+if not version:  # one source where both are there, so that a host too busy to import tells the same
+    say("version", getattr(module, "__version__", "?"))
 say("imported", 1)
 if name == "torch":
     say("note", "CUDA " + module.version.cuda if module.version.cuda else "for CPUs")
