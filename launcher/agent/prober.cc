@@ -25,7 +25,7 @@ using rendezvous::Frame;
 using namespace std::chrono_literals;
 
 // hvcheck has a limit of its own; this is for a host that is too busy to keep it.
-constexpr auto kCheckTime = 10s;
+constexpr auto kCheckTime = 14s;
 
 class Prober {
  public:
@@ -102,13 +102,13 @@ class Prober {
 
   Result<rendezvous::HostProbed> on(const rendezvous::ProbeHost& order) {
     auto probed = diagnose::measure_host(base::Millis(order.memory_ms));
-    if (port_ == 0) {
-      auto port =
-          diagnose::serve_peers(secret_, host_, {false, {}, order.port_low, order.port_high});
-      if (!port) return base::fail(port.error());
-      port_ = *port;
+    if (!service_) {
+      auto service =
+          diagnose::PeerService::open(secret_, host_, {false, {}, order.port_low, order.port_high});
+      if (!service) return base::fail(service.error());
+      service_ = std::move(*service);
     }
-    probed.port = port_;
+    probed.port = service_->port();
     return probed;
   }
 
@@ -133,7 +133,7 @@ class Prober {
   rendezvous::FrameStream orders_;
   rendezvous::Secret secret_;
   std::uint32_t host_;
-  std::uint16_t port_ = 0;  // of our service for the others; 0: not open
+  std::unique_ptr<diagnose::PeerService> service_;  // for the others, once they may come
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr auto kAnswerTime = 20s;  // the check itself has a limit of 10 s
+constexpr auto kAnswerTime = 20s;  // the check itself has a limit of 8 s
 
 Result<CheckHost> make_order() {
   auto agent = find_agent_path();

@@ -4,16 +4,16 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <thread>
-#include <vector>
+#include <utility>
 
 #include "rendezvous/endpoint.h"
 
@@ -29,7 +29,7 @@ namespace {
 
 constexpr auto kHandshakeTime = 5s;
 constexpr auto kWorkTime = 30s;  // longer than any order takes
-constexpr int kMaxConnections = 512;
+constexpr std::size_t kMaxGuests = 512;
 constexpr std::size_t kChunk = 256 * 1024;
 // What waits unsent in our own kernel: little, so that a flow ends when it should.
 constexpr int kUnsent = 256 * 1024;
@@ -52,8 +52,7 @@ void echo(int fd) {
   }
 }
 
-void serve(const UniqueFd& socket, const rendezvous::Secret& secret, std::uint32_t host) {
-  int fd = socket.get();
+void serve(int fd, const rendezvous::Secret& secret, std::uint32_t host) {
   rendezvous::set_tcp_options(fd);
   if (!set_blocking(fd, kHandshakeTime) || !let_in(fd, secret) || !set_blocking(fd, kWorkTime)) {
     return;
@@ -77,50 +76,63 @@ void serve(const UniqueFd& socket, const rendezvous::Secret& secret, std::uint32
   }
 }
 
-class Service {
- public:
-  Service(std::vector<UniqueFd> listening, const rendezvous::Secret& secret, std::uint32_t host)
-      : listening_(std::move(listening)), secret_(secret), host_(host) {}
-
-  void run() {
-    for (;;) {
-      std::vector<pollfd> polled;
-      for (const auto& fd : listening_) polled.push_back({fd.get(), POLLIN, 0});
-      ::poll(polled.data(), polled.size(), -1);
-      for (const auto& one : polled) {
-        if (one.revents != 0) accept_one(one.fd);
-      }
-    }
-  }
-
- private:
-  void accept_one(int listening) {
-    UniqueFd socket(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC));
-    if (!socket || connections_ >= kMaxConnections) return;
-    ++connections_;
-    std::thread([this, fd = socket.release()] {
-      serve(UniqueFd(fd), secret_, host_);
-      --connections_;
-    }).detach();
-  }
-
-  std::vector<UniqueFd> listening_;
-  rendezvous::Secret secret_;
-  std::uint32_t host_;
-  std::atomic<int> connections_{0};
-};
-
 }  // namespace
 
-base::Result<std::uint16_t> serve_peers(const rendezvous::Secret& secret, std::uint32_t host,
-                                        const rendezvous::ListenOptions& listen) {
+base::Result<std::unique_ptr<PeerService>> PeerService::open(
+    const rendezvous::Secret& secret, std::uint32_t host, const rendezvous::ListenOptions& listen) {
   auto listening = rendezvous::open_listening(listen);
   if (!listening) return base::fail(listening.error());
+  UniqueFd stop(::eventfd(0, EFD_CLOEXEC));
+  if (!stop) return base::fail(base::system_error("eventfd", errno));
   std::uint16_t port = listening->endpoints.front().port;
-  // For as long as the process lives, so that no thread can outlive what it uses.
-  auto* service = new Service(std::move(listening->sockets), secret, host);
-  std::thread([service] { service->run(); }).detach();
-  return port;
+  return std::unique_ptr<PeerService>(
+      new PeerService(std::move(listening->sockets), port, std::move(stop), secret, host));
+}
+
+PeerService::PeerService(std::vector<UniqueFd> listening, std::uint16_t port, UniqueFd stop,
+                         const rendezvous::Secret& secret, std::uint32_t host)
+    : listening_(std::move(listening)),
+      port_(port),
+      stop_(std::move(stop)),
+      secret_(secret),
+      host_(host),
+      thread_([this] { run(); }) {}
+
+PeerService::~PeerService() {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] auto n = ::write(stop_.get(), &one, sizeof one);
+  thread_.join();
+  for (auto& guest : guests_) ::shutdown(guest.socket.get(), SHUT_RDWR);
+  for (auto& guest : guests_) guest.thread.join();
+}
+
+void PeerService::run() {
+  for (;;) {
+    std::vector<pollfd> polled{{stop_.get(), POLLIN, 0}};
+    for (const auto& fd : listening_) polled.push_back({fd.get(), POLLIN, 0});
+    ::poll(polled.data(), polled.size(), -1);
+    if (polled.front().revents != 0) return;
+    guests_.remove_if([](Guest& guest) {
+      if (!guest.ended) return false;
+      guest.thread.join();
+      return true;
+    });
+    for (const auto& one : polled) {
+      if (one.revents != 0) accept_one(one.fd);
+    }
+  }
+}
+
+void PeerService::accept_one(int listening) {
+  UniqueFd socket(::accept4(listening, nullptr, nullptr, SOCK_CLOEXEC));
+  if (!socket || guests_.size() >= kMaxGuests) return;
+  Guest& guest = guests_.emplace_back();
+  guest.socket = std::move(socket);
+  guest.thread = std::thread([this, &guest] {
+    serve(guest.socket.get(), secret_, host_);
+    ::shutdown(guest.socket.get(), SHUT_RDWR);  // closed when the next one comes
+    guest.ended = true;
+  });
 }
 
 bool set_blocking(int fd, Millis limit) {

@@ -1,12 +1,17 @@
 // What a prober offers to the others: connections that are echoed, swallowed or filled, for those
 // to measure. Only who holds the probers' secret gets in; then both ends say who they are.
 //
-// Threads: one accepts, one for each connection; none ever ends the process. Owner: the prober,
-// for the rest of its process's life. Failure: a bad connection is closed, nothing else.
+// Threads: one accepts, one for each connection; all have ended when the service is destroyed.
+// Owner: the prober. Failure: a bad connection is closed, nothing else.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <list>
+#include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "rendezvous/auth.h"
 #include "rendezvous/base/deadline.h"
@@ -16,9 +21,34 @@
 
 namespace hv::launcher::diagnose {
 
-// Opens a port and serves it from now on. The port.
-base::Result<std::uint16_t> serve_peers(const rendezvous::Secret& secret, std::uint32_t host,
-                                        const rendezvous::ListenOptions& listen);
+class PeerService {
+ public:
+  // Opens a port and serves it from now on.
+  static base::Result<std::unique_ptr<PeerService>> open(const rendezvous::Secret& secret,
+                                                         std::uint32_t host,
+                                                         const rendezvous::ListenOptions& listen);
+  ~PeerService();
+  std::uint16_t port() const { return port_; }
+
+ private:
+  struct Guest {
+    base::UniqueFd socket;
+    std::thread thread;
+    std::atomic<bool> ended{false};
+  };
+  PeerService(std::vector<base::UniqueFd> listening, std::uint16_t port, base::UniqueFd stop,
+              const rendezvous::Secret& secret, std::uint32_t host);
+  void run();
+  void accept_one(int listening);
+
+  const std::vector<base::UniqueFd> listening_;
+  const std::uint16_t port_;
+  const base::UniqueFd stop_;  // readable: end
+  const rendezvous::Secret secret_;
+  const std::uint32_t host_;
+  std::list<Guest> guests_;  // the accepting thread's, until that has ended
+  std::thread thread_;       // last: it uses all of the above
+};
 
 // ---- what both ends know. After the handshake, in clear:
 //   service → caller  PeerGreeting        caller → service  PeerOrder        then as ordered

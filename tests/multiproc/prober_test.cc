@@ -18,9 +18,9 @@ using testing::HasSubstr;
 class ProbePeers : public testing::Test {
  protected:
   void SetUp() override {
-    auto port = serve_peers(secret_, 7, {});
-    ASSERT_TRUE(port.has_value()) << port.error().text;
-    port_ = *port;
+    auto service = PeerService::open(secret_, 7, {});
+    ASSERT_TRUE(service.has_value()) << service.error().text;
+    service_ = std::move(*service);
   }
   rendezvous::ReachedPeer reach(std::uint32_t host, std::vector<Endpoint> endpoints,
                                 const rendezvous::Secret& secret) {
@@ -28,10 +28,10 @@ class ProbePeers : public testing::Test {
     EXPECT_EQ(reached.peers.size(), 1u);
     return reached.peers.at(0);
   }
-  Endpoint here() const { return {"127.0.0.1", port_}; }
+  Endpoint here() const { return {"127.0.0.1", service_->port()}; }
 
   rendezvous::Secret secret_ = rendezvous::Secret::random();
-  std::uint16_t port_ = 0;
+  std::unique_ptr<PeerService> service_;
 };
 
 TEST_F(ProbePeers, BothEndsSayWhoTheyAre) {
@@ -44,7 +44,7 @@ TEST_F(ProbePeers, BothEndsSayWhoTheyAre) {
 
 TEST_F(ProbePeers, TheBestAddressThatAnswersIsTaken) {
   Endpoint closed{"127.0.0.1", 1};
-  EXPECT_EQ(reach(7, {closed, here(), {"127.0.0.2", port_}}, secret_).endpoint, here());
+  EXPECT_EQ(reach(7, {closed, here(), {"127.0.0.2", service_->port()}}, secret_).endpoint, here());
 }
 
 TEST_F(ProbePeers, AnotherHostAtThatAddressIsNotTheOneThatWasMeant) {
