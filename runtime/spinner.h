@@ -32,27 +32,31 @@ class Spinner {
       }
       if (waited_ < alone_) return true;
     }
-    const bool quick = is_quick();
-    if (waited_ >= time_ && (yielded_ >= yields_ || !quick)) return false;
-    ++yielded_;
-    ::sched_yield();  // the rank that we wait for may share our core after all
-    return true;
+    if (waited_ >= time_ && yielded_ >= yields_) return false;
+    return yield();
   }
 
  private:
-  // On a machine that is busy with other work each yield costs slices of others: a sleeper is back
-  // sooner, as its waker runs it at once.
-  bool is_quick() {
-    const auto now = base::Clock::now();
-    if (yielded_ == 0) yielding_since_ = now;
-    return now - yielding_since_ < kYielding;
+  // The rank that we wait for may share our core after all. But where others work, too, a yield
+  // costs a slice of theirs each time, while a sleeper is run as soon as it is woken: then no more
+  // yields for a while.
+  bool yield() {
+    static thread_local base::Clock::time_point busy_until;
+    const auto before = base::Clock::now();
+    if (before < busy_until) return false;
+    ++yielded_;
+    ::sched_yield();
+    const auto after = base::Clock::now();
+    if (after - before >= kSlice) busy_until = after + kBusy;
+    return true;
   }
 
   static constexpr std::chrono::microseconds kAlone{5};
-  static constexpr std::chrono::milliseconds kYielding{10};
+  static constexpr std::chrono::microseconds kSlice{500};
+  static constexpr std::chrono::milliseconds kBusy{100};
   base::Clock::duration time_, alone_;
   base::Clock::duration waited_{};
-  base::Clock::time_point since_, yielding_since_;
+  base::Clock::time_point since_;
   int yields_;
   unsigned turns_ = 0;
   int yielded_ = 0;
