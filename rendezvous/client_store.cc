@@ -140,9 +140,9 @@ Result<std::unique_ptr<Store>> open_client_store(const Contract& contract, Deadl
   if (!stream) return base::fail(stream.error());
   base::UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake) return base::fail(base::system_error("eventfd", errno));
-  auto store =
-      std::make_unique<ClientStore>(contract.epoch, by_agent ? "this host's agent" : "hvrun",
-                                    std::move(*stream), std::move(wake));
+  auto store = std::make_unique<ClientStore>(contract.epoch,
+                                             by_agent ? "this host's agent" : contract.served_by,
+                                             std::move(*stream), std::move(wake));
   RankHello hello{contract.epoch, contract.rank, ::getpid(), build_id()};
   if (auto entered = store->enter(hello, deadline); !entered) return base::fail(entered.error());
   return store;

@@ -39,6 +39,7 @@ struct Contract {
   int num_hosts = 1;
   std::string agent_socket;  // empty: use `servers`
   std::vector<Endpoint> servers;
+  std::string served_by = "hvrun";  // for messages
   std::optional<Secret> secret;
   std::string build_id;
   std::vector<std::string> addresses;

@@ -8,6 +8,7 @@
 #include "rendezvous/base/log.h"
 #include "rendezvous/client.h"
 #include "rendezvous/recorder.h"
+#include "runtime/bootstrap.h"
 #include "runtime/raise.h"
 #include "runtime/world.h"
 
@@ -104,6 +105,14 @@ Result<WorldImpl::Parts> meet(const rendezvous::Contract& contract, rendezvous::
   return parts;
 }
 
+// From hvrun, or what the tasks of a step of srun agree on by themselves.
+Result<Meeting> find_contract(const rendezvous::Getenv& getenv, Deadline deadline) {
+  if (auto task = find_slurm_task(getenv)) return meet_by_slurm(*task, getenv, deadline);
+  auto contract = rendezvous::read_contract(getenv);
+  if (!contract) return base::fail(contract.error());
+  return Meeting{std::move(*contract), nullptr, nullptr};
+}
+
 }  // namespace
 
 std::string host_identity() {
@@ -122,8 +131,9 @@ Result<World> WorldImpl::join(const rendezvous::Getenv& getenv, std::string iden
   auto knobs = read_knobs(getenv);
   if (!knobs) return base::fail(knobs.error());
   const auto deadline = Deadline::after(std::chrono::seconds(knobs->start_timeout_s));
-  auto contract = rendezvous::read_contract(getenv);
-  if (!contract) return base::fail(contract.error());
+  auto meeting = find_contract(getenv, deadline);
+  if (!meeting) return base::fail(meeting.error());
+  const auto* contract = &meeting->contract;
   if (contract->agent_socket.empty() && contract->rank == 0) warn_of_unknown_variables();
   if (contract->alone()) return make_alone(*knobs, options, deadline);
   base::set_log_name("rank " + std::to_string(contract->rank));
@@ -134,6 +144,8 @@ Result<World> WorldImpl::join(const rendezvous::Getenv& getenv, std::string iden
   auto world = parts.and_then([&](Parts& met) {
     met.plane.tuning = make_tuning(*knobs);
     met.store = store;
+    met.server = meeting->server;
+    meeting->door.reset();
     met.knobs = *knobs;
     met.recorder = getenv(rendezvous::kRecorderVariable);
     met.process_sets = first_sets(options, *knobs);

@@ -16,6 +16,7 @@ WorldImpl::WorldImpl(Parts parts)
       sets_(plane_.topology.rank, plane_.topology.size),
       hosts_(std::move(parts.hosts)),
       knobs_(parts.knobs),
+      server_(std::move(parts.server)),
       store_(std::move(parts.store)),
       process_(::getpid()) {}
 
@@ -87,7 +88,7 @@ void keep_for_ever(T... things) {
 
 WorldImpl::~WorldImpl() {
   if (::getpid() != process_) {
-    keep_for_ever(std::move(engine_), std::move(store_), std::move(plane_));
+    keep_for_ever(std::move(engine_), std::move(store_), std::move(server_), std::move(plane_));
     return;
   }
   if (ended_) return;
@@ -137,6 +138,7 @@ void WorldImpl::shutdown() {
   if (store_) store_->leave();
   engine_->stop();
   store_.reset();
+  server_.reset();
 }
 
 // A communicator drives the engine, so it keeps it.

@@ -14,6 +14,7 @@
 
 #include "hv/hv.h"
 #include "rendezvous/contract.h"
+#include "rendezvous/server_thread.h"
 #include "rendezvous/store.h"
 #include "runtime/engine.h"
 #include "runtime/process_sets.h"
@@ -26,6 +27,7 @@ class WorldImpl {
     DataPlane plane;
     std::vector<std::string> hosts;  // per rank, as the user named them
     std::shared_ptr<rendezvous::Store> store;
+    std::shared_ptr<rendezvous::ServerThread> server;  // of rank 0, if no launcher has one
     Knobs knobs;
     std::vector<std::unique_ptr<Backend>> backends;  // empty: the host backend
     std::optional<std::string> recorder = {};        // see EngineParts
@@ -64,6 +66,7 @@ class WorldImpl {
   ProcessSets sets_;
   std::vector<std::string> hosts_;
   Knobs knobs_;
+  std::shared_ptr<rendezvous::ServerThread> server_;
   std::shared_ptr<rendezvous::Store> store_;
   std::shared_ptr<Engine> engine_;
   std::atomic<int> communicators_{0};

@@ -6,6 +6,7 @@ find_package(OpenSSL 3.0 REQUIRED COMPONENTS Crypto)
 add_library(hv_archive STATIC
   $<TARGET_OBJECTS:hv_objects>
   $<TARGET_OBJECTS:hv_rendezvous>
+  $<TARGET_OBJECTS:hv_rendezvous_server>
   $<TARGET_OBJECTS:hv_base>
 )
 set_target_properties(hv_archive PROPERTIES OUTPUT_NAME hv EXPORT_NAME hv_static LINKER_LANGUAGE CXX)

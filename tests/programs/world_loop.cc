@@ -1,6 +1,7 @@
 // A rank that reduces in a loop and misbehaves on request: world_loop STEPS [WHAT RANK STEP].
 //   exit0, exit3   _exit with that code before the step (step -1: before hv::init)
 //   kill           SIGKILL to itself before the step
+//   slow           late for this step and all after it, by 50 ms
 //   tell           that rank prints "joined" after init
 //   places         every rank prints its place after init
 //   quiet          leaves the world after init and exits 0 long before the others end
@@ -34,6 +35,7 @@ int main(int argc, char** argv) {
   int culprit = argc > 4 ? std::atoi(argv[3]) : -1;
   int when = argc > 4 ? std::atoi(argv[4]) : -1;
   const char* rank_text = std::getenv("HVRUN_RANK");
+  if (rank_text == nullptr) rank_text = std::getenv("SLURM_PROCID");  // started by srun itself
   int rank = rank_text != nullptr ? std::atoi(rank_text) : 0;
   if (rank == culprit && when == -1) misbehave(what);
   try {
@@ -53,6 +55,9 @@ int main(int argc, char** argv) {
     std::vector<float> gradient(1000, 1.0F);
     for (int step = 0; step < steps; ++step) {
       if (rank == culprit && step == when) misbehave(what);
+      if (rank == culprit && step >= when && what == "slow") {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      }
       world.allreduce("gradient", hv::view(gradient)).wait();
     }
     world.shutdown();
