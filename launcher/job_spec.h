@@ -50,8 +50,8 @@ struct JobSpec {
 
   Preemption preemption;  // within Slurm
 
-  std::string output_directory;  // --output-filename
-  rendezvous::Bind bind = rendezvous::Bind::kNone;
+  std::string output_directory;          // --output-filename
+  std::optional<rendezvous::Bind> bind;  // none: see choose_bind
   bool report_bindings = false;
   bool oversubscribe = false;  // more ranks than slots
 
@@ -66,6 +66,7 @@ struct JobSpec {
   std::chrono::milliseconds grace{5000};
   std::chrono::milliseconds beat{1000};
   std::chrono::milliseconds lost_after{5000};
+  std::chrono::milliseconds slowest_every{60000};  // names the rank that is waited for; 0: never
   bool verbose = false;
   bool dry_run = false;
 };

@@ -53,7 +53,16 @@ Json exit_json(const rendezvous::RankExited& exited) {
   if (exited.oom_killed) json["out_of_memory"] = true;
   if (exited.core_dumped) json["core"] = exited.core;
   if (!exited.exec_error.empty()) json["not_started"] = exited.exec_error;
+  if (exited.operations > 0) {
+    json["operations"] = exited.operations;
+    json["waited_s"] = static_cast<double>(exited.waited_us) / 1e6;
+  }
   return json;
+}
+
+Json slowest_json(const std::optional<SlowestRank>& slowest) {
+  if (!slowest) return nullptr;
+  return {{"rank", slowest->rank}, {"host", slowest->host}, {"others_waited_s", slowest->seconds}};
 }
 
 }  // namespace
@@ -63,7 +72,13 @@ JobStory::JobStory(std::string job, const Plan& plan, Time start, std::int64_t w
       start_(start),
       wall_ms_(wall_ms),
       hosts_(plan.hosts.size()),
-      ranks_(static_cast<std::size_t>(plan.size)) {}
+      ranks_(static_cast<std::size_t>(plan.size)) {
+  for (const auto& host : plan.hosts) {
+    for (const auto& place : host.ranks) {
+      ranks_[static_cast<std::size_t>(place.rank)].host = host.host.name;
+    }
+  }
+}
 
 double JobStory::since(Time now) const {
   return std::round(std::chrono::duration<double>(now - start_).count() * 1e6) / 1e6;
@@ -87,6 +102,19 @@ void JobStory::rank_exited(const rendezvous::RankExited& exited, Time now) {
   rank.exited = exited;
 }
 
+std::vector<RankWait> JobStory::waits() const {
+  std::vector<RankWait> waits;
+  for (const auto& rank : ranks_) {
+    if (!rank.ended) continue;
+    waits.push_back({rank.exited.rank, rank.host, rank.exited.operations, rank.exited.waited_us});
+  }
+  return waits;
+}
+
+std::optional<std::string> JobStory::slowest(bool always) const {
+  return describe_slowest(waits(), base::Millis(std::llround(ended_.value_or(0) * 1000)), always);
+}
+
 std::string JobStory::json(const Plan& plan, const std::vector<std::string>& argv, int exit_code,
                            const std::optional<Cause>& cause, int consequences) const {
   auto when = time_prefix(wall_ms_);
@@ -104,6 +132,7 @@ std::string JobStory::json(const Plan& plan, const std::vector<std::string>& arg
                      {"ranks_started", number(all_started)},
                      {"ended", number(ended_)}};
   json["cause"] = cause ? cause_json(*cause, consequences) : Json(nullptr);
+  json["most_waited_for"] = slowest_json(find_slowest(waits()));
   json["hosts"] = Json::array();
   for (const auto& host : plan.hosts) {
     const auto& seen = hosts_[host.index];

@@ -8,6 +8,7 @@
 
 #include "launcher/plan.h"
 #include "launcher/report.h"
+#include "launcher/slowest_rank.h"
 #include "rendezvous/base/deadline.h"
 #include "rendezvous/messages.h"
 
@@ -25,6 +26,8 @@ class JobStory {
   void rank_exited(const rendezvous::RankExited& exited, Time now);
   void ended(Time now) { ended_ = since(now); }
 
+  // See describe_slowest.
+  std::optional<std::string> slowest(bool always) const;
   // With the plan and how it ended.
   std::string json(const Plan& plan, const std::vector<std::string>& argv, int exit_code,
                    const std::optional<Cause>& cause, int consequences) const;
@@ -37,11 +40,13 @@ class JobStory {
     int pid = 0;
   };
   struct Rank {
+    std::string host;
     Seconds started, ended;
     std::string cpus;
     rendezvous::RankExited exited;
   };
   double since(Time now) const;
+  std::vector<RankWait> waits() const;  // of ranks that have ended
 
   std::string job_;
   Time start_;

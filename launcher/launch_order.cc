@@ -37,6 +37,16 @@ void append(Variables& variables, const Variables& more) {
   variables.insert(variables.end(), more.begin(), more.end());
 }
 
+// Within Slurm as its tasks would be, where it comes out even: then it does not matter whose cores
+// the agent's mask holds.
+rendezvous::Bind choose_bind(const JobSpec& spec, const HostPlan& host, int cpus) {
+  using rendezvous::Bind;
+  if (spec.bind) return *spec.bind;
+  if (!spec.slurm || !spec.slurm->cpus_asked) return Bind::kNone;
+  int needed = spec.slurm->cpus_per_task * static_cast<int>(host.ranks.size());
+  return needed == cpus ? Bind::kCore : Bind::kNone;
+}
+
 }  // namespace
 
 diagnose::NicPlan make_nic_plan(const JobSpec& spec, const Plan& plan,
@@ -103,7 +113,7 @@ std::vector<rendezvous::LaunchOrder> make_launch_orders(const JobSpec& spec, con
       order.env.insert(order.env.end(), set.begin(), set.end());
     }
     order.env_from_host = environment.from_host;
-    order.bind = spec.bind;
+    order.bind = choose_bind(spec, host, facts[i].hello.cpus);
     order.rank_secret = rank_secret.hex();
     for (const auto& rank : host.ranks) {
       auto env = rank_variables(plan, host, rank, place);

@@ -220,6 +220,7 @@ Result<std::optional<SlurmJob>> read_slurm_job(const Getenv& getenv) {
   }
   job.tasks = *total > 0 ? std::min(*total, planned) : planned;
   job.cpus_per_task = std::max(*cpus, 1);
+  job.cpus_asked = first_of(getenv, {"SLURM_CPUS_PER_TASK"}).has_value();
   job.gpus = read_gpus(getenv);
   job.task = in_step ? *task : 0;
   job.terminal = first_of(getenv, {"SLURM_PTY_PORT"}).has_value();

@@ -42,6 +42,7 @@ struct SlurmJob {
   std::vector<SlurmNode> nodes;  // of the step if there is one; in the order of SLURM_NODEID
   int tasks = 0;                 // of all nodes
   int cpus_per_task = 1;
+  bool cpus_asked = false;  // -c was given
   SlurmGpus gpus;
   int task = 0;           // which of the step's tasks this process is
   bool terminal = false;  // srun --pty

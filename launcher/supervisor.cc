@@ -14,6 +14,7 @@
 #include "launcher/launch_order.h"
 #include "launcher/output_flow.h"
 #include "launcher/recorders.h"
+#include "launcher/slowest_rank.h"
 #include "launcher/timeline.h"
 #include "launcher/user_signals.h"
 #include "rendezvous/base/log.h"
@@ -91,8 +92,13 @@ class Supervisor : private rendezvous::ServerEvents {
     io_.run();
     recorders_.settle();
     story_.ended(Clock::now());
-    JobOutcome outcome{state_.exit_code(), state_.cause(),     state_.consequences(),
-                       operations_,        state_.preempted(), {}};
+    JobOutcome outcome{state_.exit_code(),
+                       state_.cause(),
+                       state_.consequences(),
+                       operations_,
+                       state_.preempted(),
+                       story_.slowest(job_.spec.verbose),
+                       {}};
     if (!job_.wants_story) return outcome;
     outcome.story = story_.json(job_.plan, job_.spec.argv, outcome.exit_code, outcome.cause,
                                 outcome.consequences);
@@ -511,7 +517,22 @@ class Supervisor : private rendezvous::ServerEvents {
           beat(host);
         }
       }
+      look_for_slowest();
       arm_beat();
+    });
+  }
+
+  void look_for_slowest() {
+    auto now = Clock::now();
+    auto since = std::chrono::duration_cast<base::Millis>(now - looked_);
+    if (job_.spec.slowest_every.count() == 0 || since < job_.spec.slowest_every) return;
+    looked_ = now;
+    recorders_.ask([this, since](const std::vector<RankPicture>& ranks) {
+      std::vector<RankWait> waits;
+      for (const auto& [host, known, view] : ranks) {
+        if (known) waits.push_back({view.rank, host, view.finished, view.waited_us});
+      }
+      if (auto line = slowest_.look(waits, since)) base::log(LogLevel::kWarning, *line);
     });
   }
 
@@ -554,6 +575,8 @@ class Supervisor : private rendezvous::ServerEvents {
   Timeline timeline_;
   InputFlow input_;
   JobStory story_;
+  SlowestWatch slowest_;
+  Clock::time_point looked_ = Clock::now();  // for the slowest
   UserSignals signals_;
   asio::steady_timer deadline_timer_, beat_timer_;
   Clock::time_point armed_{};

@@ -44,7 +44,8 @@ struct JobOutcome {
   int consequences = 0;
   std::string operations;  // what the ranks waited for when it failed, see describe_wait
   bool preempted = false;
-  std::string story;  // as JSON, if wanted
+  std::optional<std::string> slowest;  // see describe_slowest
+  std::string story;                   // as JSON, if wanted
 };
 
 // Runs the job to its end, with the io_context.

@@ -164,8 +164,10 @@ struct RankExited {  // sent once per rank, after the last of its Output
   std::int64_t at_us = 0;               // since the agent's start, steady clock
   std::string exec_error;               // why it never started; empty if it did
   std::vector<std::string> last_lines;  // of standard error (or output), at most 20
+  std::uint64_t operations = 0;         // that it has finished
+  std::int64_t waited_us = 0;           // for other ranks, see RecorderHeader
   HV_FIELDS(s.rank, s.pid, s.exit_code, s.signal, s.core_dumped, s.asked_to_end, s.oom_killed,
-            s.core, s.at_us, s.exec_error, s.last_lines)
+            s.core, s.at_us, s.exec_error, s.last_lines, s.operations, s.waited_us)
 };
 
 enum class Stream : std::uint8_t { kStdout = 1, kStderr = 2 };
@@ -234,9 +236,11 @@ struct RecorderView {
   std::uint8_t presence = 0;       // Presence
   std::uint64_t submitted = 0;
   std::uint64_t finished = 0;
+  std::int64_t waited_us = 0;  // for other ranks, see RecorderHeader
   std::vector<OpView> ops;  // all that are pending, the oldest first, then the last finished ones
   std::vector<KeyValue> sets;  // id → ranks
-  HV_FIELDS(s.rank, s.pid, s.process_state, s.presence, s.submitted, s.finished, s.ops, s.sets)
+  HV_FIELDS(s.rank, s.pid, s.process_state, s.presence, s.submitted, s.finished, s.waited_us, s.ops,
+            s.sets)
 };
 
 struct RecorderReply {

@@ -69,6 +69,7 @@ struct RecorderHeader {
   std::atomic<Presence> presence{Presence::kNotYet};
   std::atomic<std::uint64_t> submitted{0}, finished{0};  // operations, so far
   std::atomic<std::int64_t> last_submitted_ns{0};
+  std::atomic<std::int64_t> waited_ns{0};  // with something submitted that not all ranks had
   // The timeline's ring: the agent switches it and takes from it, the rank adds.
   std::atomic<std::uint32_t> tracing{0};  // 1: on; 3: and each round of decisions
   std::uint32_t unused = 0;

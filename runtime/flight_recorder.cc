@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "rendezvous/base/text.h"
@@ -132,6 +133,10 @@ void FlightRecorder::agreed(Place place, std::uint64_t batch, std::int64_t now) 
   OpRecord& record = records_[place];
   record.batch = batch;
   record.agreed_ns = now;
+  const std::int64_t since = std::max(record.submitted_ns, waited_until_);
+  if (now > since)
+    put(header_->waited_ns, header_->waited_ns.load(std::memory_order_relaxed) + (now - since));
+  waited_until_ = std::max(waited_until_, now);
   record.state.store(OpState::kRunning, std::memory_order_release);
 }
 

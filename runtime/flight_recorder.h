@@ -50,7 +50,8 @@ class FlightRecorder {
   rendezvous::RecorderHeader* header_;
   rendezvous::OpRecord* records_;
   rendezvous::OpRecord* traced_;
-  std::uint64_t next_ = 0;  // where the next record may go
+  std::uint64_t next_ = 0;         // where the next record may go
+  std::int64_t waited_until_ = 0;  // what waited_ns has counted
 };
 
 }  // namespace hv::runtime

@@ -15,7 +15,7 @@ struct Flags {
   std::string hosts, hostfile;
   std::string wdir;
   bool oversubscribe = false;
-  std::string bind = "none";
+  std::string bind = "auto";
   bool report_bindings = false;
 
   // way to the hosts
@@ -40,7 +40,7 @@ struct Flags {
   bool verbose = false;
 
   // times, in seconds
-  double start_timeout = 30, grace = 5, beat = 1, lost_after = 5;
+  double start_timeout = 30, grace = 5, beat = 1, lost_after = 5, slowest_every = 60;
 
   std::vector<rendezvous::KeyValue> tuning;  // variables
   std::string config_file;

@@ -155,6 +155,7 @@ int run_and_tell(Prepared job, const std::string& report_file) {
   auto outcome = run(std::move(job), report.is_open());
   if (!outcome) return give_up(outcome.error());
   if (report.is_open()) report << outcome->story;
+  if (outcome->slowest) say(*outcome->slowest);
   if (outcome->cause) {
     say(launcher::format_cause(*outcome->cause, outcome->consequences, outcome->operations),
         base::LogLevel::kError);

@@ -81,10 +81,11 @@ void add_ranks(CLI::App& app, Flags& flags) {
   group.flag("--oversubscribe", flags.oversubscribe, "Let hosts have more ranks than slots");
   group
       .option(
-          "--bind", flags.bind, "none|core|numa",
-          "Bind each rank to cores of its own, or to a NUMA node and its memory; none (default) "
-          "leaves the mask as it is")
-      ->check(one_of({"none", "core", "numa"}));
+          "--bind", flags.bind, "auto|none|core|numa",
+          "Bind each rank to cores of its own, or to a NUMA node and its memory; none leaves the "
+          "mask as it is; auto (default) is core in a Slurm job with -c whose ranks need just the "
+          "cores that it has, else none")
+      ->check(one_of({"auto", "none", "core", "numa"}));
   group.flag("--report-bindings", flags.report_bindings, "Tell where each rank may run");
   group.option("--wdir", flags.wdir, "DIR", "Working directory of the ranks; default: this one");
 }
@@ -156,6 +157,11 @@ void add_times(CLI::App& app, Flags& flags) {
   group.option("--beat", flags.beat, "S", "Between heartbeats (1)")->check(seconds(false));
   group.option("--lost-after", flags.lost_after, "S", "Silence after which a host is lost (5)")
       ->check(seconds(false));
+  group
+      .option("--slowest-every", flags.slowest_every, "S",
+              "So often, name the rank that the others waited for most, where that took a fifth "
+              "of the time; 0: never (60)")
+      ->check(seconds(true));
 }
 
 void add_preemption(CLI::App& app, Flags& flags) {

@@ -280,13 +280,14 @@ Result<CommandLine> read_flags(const Flags& flags, const std::vector<std::string
         std::min(line.log_level.value_or(base::LogLevel::kInfo), base::LogLevel::kInfo);
   }
   spec.oversubscribe = flags.oversubscribe;
-  spec.bind = flags.bind == "core"   ? rendezvous::Bind::kCore
-              : flags.bind == "numa" ? rendezvous::Bind::kNuma
-                                     : rendezvous::Bind::kNone;
+  if (flags.bind == "none") spec.bind = rendezvous::Bind::kNone;
+  if (flags.bind == "core") spec.bind = rendezvous::Bind::kCore;
+  if (flags.bind == "numa") spec.bind = rendezvous::Bind::kNuma;
   spec.report_bindings = flags.report_bindings;
   spec.start_timeout = millis(flags.start_timeout);
   spec.grace = millis(flags.grace);
   spec.lost_after = millis(flags.lost_after);
+  spec.slowest_every = millis(flags.slowest_every);
   spec.beat = std::min(millis(flags.beat), spec.lost_after / 3);  // one lost beat is no loss
   spec.verbose = flags.verbose;
   spec.dry_run = flags.dry_run;

@@ -371,6 +371,8 @@ void Agent::report_ended() {
     if (exited.core_dumped) exited.core = core_file(exited.pid, working_directory_);
     exited.oom_killed =
         exited.signal == SIGKILL && !exited.asked_to_end && oom_kills() > oom_kills_;
+    auto recorder = std::ranges::find(recorders_, exited.rank, &RankRecorder::rank);
+    if (recorder != recorders_.end()) recorder->add_totals(exited);
     send(exited);
   }
   std::erase_if(ranks_, [](const auto& rank) { return rank->done(); });

@@ -121,6 +121,7 @@ rendezvous::RecorderView RankRecorder::view() const {
     view.presence = static_cast<std::uint8_t>(header->presence.load());
     view.submitted = header->submitted;
     view.finished = header->finished;
+    view.waited_us = header->waited_ns / 1000;
     view.ops = views_of(records, monotonic_ns());
     for (const auto& set : header->sets) {
       if (set.id == 0) continue;
@@ -129,6 +130,13 @@ rendezvous::RecorderView RankRecorder::view() const {
   }
   if (view.pid != 0) view.process_state = process_state(view.pid);
   return view;
+}
+
+void RankRecorder::add_totals(rendezvous::RankExited& exited) const {
+  auto header = std::make_unique<RecorderHeader>();
+  if (!memory_ || !read_at(memory_.get(), 0, header.get())) return;
+  exited.operations = header->finished;
+  exited.waited_us = header->waited_ns / 1000;
 }
 
 void RankRecorder::set_tracing(const rendezvous::Tracing& tracing) {

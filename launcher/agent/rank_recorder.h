@@ -22,6 +22,7 @@ class RankRecorder {
   void set_process(int pid) { pid_ = pid; }
 
   rendezvous::RecorderView view() const;
+  void add_totals(rendezvous::RankExited& exited) const;
   // For the timeline: what has finished since the last call, at most so much at once.
   void set_tracing(const rendezvous::Tracing& tracing);
   rendezvous::Traced take_traced();

@@ -88,6 +88,23 @@ class Slurm(SlurmTest):
         self.assertEqual(code, 0, text)
         self.assertIn("rank 3 on h2: CUDA_VISIBLE_DEVICES=1, card 0 of these", text)
 
+    def test_cores_of_a_task(self):
+        """Where -c cores for each rank are just what the agent may use, each rank gets its own; else they share."""
+        cores = sorted(os.sched_getaffinity(0))
+        if not 2 <= len(cores) <= 8:
+            self.skipTest("the pretended nodes have 8 cores")
+
+        def masks(ranks, *flags, each=1):
+            code, lines = self.hvrun_job(["-N", 1, "-n", ranks, "-c", each], *flags, "--no-prefix", "/usr/bin/python3",
+                                         "-c", "'import os; print(*sorted(os.sched_getaffinity(0)))'")
+            self.assertEqual((code, len(lines)), (0, ranks), lines)
+            return [set(map(int, line.split())) for line in lines]
+        own = masks(len(cores))
+        self.assertEqual((sum(map(len, own)), set.union(*own)), (len(cores), set(cores)))
+        self.assertEqual(masks(1, each=len(cores)), [set(cores)])
+        self.assertEqual(masks(1), [set(cores)])  # the others are another job's, or nobody's
+        self.assertEqual(masks(len(cores), "--bind", "none"), [set(cores)] * len(cores))
+
     def test_cards_of_nodes_that_have_not_equally_many(self):
         code, lines = self.hvrun_job(["-N", 2, "-n", 4, "-w", "h[1-2]", "--gpus-per-task=1"], *CARDS)
         self.assertEqual((code, lines), (0, ["h1 0 0 0", "h1 1 1 0", "h1 2 2 0", "h2 0 0 0"]))

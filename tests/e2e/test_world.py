@@ -1,7 +1,9 @@
 """Ranks that use hv: who ends badly is the cause, everybody else ends soon, goodbyes are no faults."""
 
+import json
 import os
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
@@ -31,6 +33,23 @@ class World(unittest.TestCase):
         for _ in range(hvtest.repeats(50)):
             done = self.run_loop(1, "quiet", 0, 0)
             self.assertEqual((done.code, done.err), (0, ""), done)
+
+    def test_the_slowest_rank_is_named(self):
+        done = self.run_loop(40, "slow", 2, 0)
+        self.assertEqual((done.code, done.err), (0, ""), done)  # a short job is not worth a word
+        with tempfile.NamedTemporaryFile() as report:
+            done = hvtest.run_hvrun("--verbose", "--slowest-every", 1, "--report", report.name, "-np", 4,
+                                    LOOP, 100, "slow", 2, 0, timeout=60)
+            story = json.load(report)
+        self.assertEqual(done.code, 0, done)
+        self.assertRegex(done.err, r"rank 2 on localhost is waited for most: the other ranks "
+                                   r"have waited \d+\.\d s for it in the last \d+\.\d s")
+        self.assertRegex(done.err, r"\nhvrun: rank 2 on localhost was waited for most: the other ranks "
+                                   r"waited \d+\.\d s for it, of \d+\.\d s")
+        self.assertEqual(story["most_waited_for"]["rank"], 2, story)
+        ranks = story["hosts"][0]["ranks"]
+        self.assertEqual([rank["operations"] for rank in ranks], [100] * 4)
+        self.assertEqual(min(ranks, key=lambda rank: rank["waited_s"])["rank"], 2)
 
     def test_failure_in_the_loop(self):
         for _ in range(hvtest.repeats(100, usual=5)):

@@ -124,5 +124,34 @@ TEST_F(CardsOfAJob, OnlyCardsOfTheInterfacesAskedFor) {
   EXPECT_THAT(told(0), ElementsAre("NCCL_IB_HCA==mlx5_0:1", "NCCL_IB_GID_INDEX=3"));
 }
 
+class BindingWithinSlurm : public CardsOfAJob {
+ protected:
+  rendezvous::Bind bind(int cpus, int cpus_per_task) {
+    spec_.slurm = SlurmJob();
+    spec_.slurm->cpus_asked = cpus_per_task > 0;
+    spec_.slurm->cpus_per_task = std::max(cpus_per_task, 1);
+    plan_.hosts.clear();
+    facts_.clear();
+    host({});
+    plan_.hosts[0].ranks = {{0}, {1}};
+    facts_[0].hello.cpus = cpus;
+    return make_launch_orders(spec_, plan_, environment_, facts_, {}, "job",
+                              rendezvous::Secret::random())
+        .front()
+        .bind;
+  }
+};
+
+TEST_F(BindingWithinSlurm, OnlyWhereTheRanksNeedJustWhatThereIs) {
+  using rendezvous::Bind;
+  EXPECT_EQ(bind(4, 2), Bind::kCore);
+  EXPECT_EQ(bind(8, 2), Bind::kNone);  // more than the job's, or the job's for other tasks
+  EXPECT_EQ(bind(2, 0), Bind::kNone);  // -c was not given
+  spec_.bind = Bind::kNone;
+  EXPECT_EQ(bind(4, 2), Bind::kNone);
+  spec_.bind = Bind::kNuma;
+  EXPECT_EQ(bind(8, 2), Bind::kNuma);
+}
+
 }  // namespace
 }  // namespace hv::launcher

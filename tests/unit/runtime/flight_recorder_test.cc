@@ -20,6 +20,20 @@ Op named(const std::string& name) {
   return op;
 }
 
+TEST(FlightRecorder, CountsTheTimeInWhichItWaitsForOthersOnce) {
+  auto recorder = FlightRecorder::open({});
+  recorder.enter(77);
+  const auto first = recorder.submitted(named("a"), 1000);
+  const auto second = recorder.submitted(named("b"), 2000);
+  recorder.agreed(second, 1, 5000);
+  EXPECT_EQ(recorder.header().waited_ns, 3000);
+  recorder.agreed(first, 2, 6000);  // both waited until 5000
+  EXPECT_EQ(recorder.header().waited_ns, 4000);
+  const auto third = recorder.submitted(named("c"), 9000);
+  recorder.agreed(third, 3, 9500);
+  EXPECT_EQ(recorder.header().waited_ns, 4500);
+}
+
 TEST(FlightRecorder, FollowsAnOperation) {
   auto recorder = FlightRecorder::open({});
   recorder.enter(77);
