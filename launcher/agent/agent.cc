@@ -127,10 +127,7 @@ void Agent::watch_all(Poller& poller) {
   bool may_read = !home_ || home_->queued() < kMaxQueued;
   poller.watch(signals_.get(), POLLIN, [this](short) { on_signals(); });
   if (keeper_) {
-    poller.watch(keeper_.get(), POLLIN, [this](short) {
-      keeper_.reset();
-      fail_job("the keeper of hvagent was killed");
-    });
+    poller.watch(keeper_.get(), POLLIN, [this](short) { on_keeper(); });
   }
   if (gate_) gate_->watch(poller, may_read);
   if (prober_) prober_->watch(poller);
@@ -352,6 +349,17 @@ void Agent::on_signals() {
   }
 }
 
+// Where Slurm sends to a process group only, it reaches the keeper, and neither us nor the ranks.
+void Agent::on_keeper() {
+  unsigned char signal = 0;
+  if (::read(keeper_.get(), &signal, 1) == 1) {
+    if (ledger_.on_keeper(signal, Clock::now())) send(rendezvous::SchedulerSignal{signal});
+    return;
+  }
+  keeper_.reset();
+  fail_job("the keeper of hvagent was killed", in_step() ? Millis(0) : grace_);
+}
+
 // Orphans of ranks are our children, too (subreaper), so everything that has ended is reaped.
 void Agent::reap() {
   int status = 0;
@@ -427,11 +435,13 @@ void Agent::lose_home(const std::string& why) {
   end_ranks(SIGTERM, grace_);
 }
 
-void Agent::fail_job(const std::string& why) {
+void Agent::fail_job(const std::string& why) { fail_job(why, grace_); }
+
+void Agent::fail_job(const std::string& why, Millis grace) {
   exit_code_ = 1;
   base::Error error{base::Code::kPeerLost, why, {}, 0};
   send(rendezvous::AgentFault{rendezvous::to_wire(error)});
-  end_ranks(SIGTERM, grace_);
+  end_ranks(SIGTERM, grace);
 }
 
 std::int64_t Agent::clock_us() const {

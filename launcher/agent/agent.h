@@ -24,7 +24,7 @@ namespace hv::launcher {
 
 class Agent {
  public:
-  // `keeper` reaches its end when the keeper dies.
+  // `keeper`: what split_off_agent has returned.
   Agent(AgentTicket ticket, base::UniqueFd keeper);
   int run();  // the exit code: 0 when released by hvrun
 
@@ -58,6 +58,7 @@ class Agent {
   void add_rank(int rank, base::Result<StartedProcess> process, std::uint32_t credit,
                 std::string cpus);
   void on_signals();
+  void on_keeper();
   void reap();
   void report_ended();
   void send_traced(bool last);
@@ -66,6 +67,7 @@ class Agent {
   void run_end_steps();
   void lose_home(const std::string& why);
   void fail_job(const std::string& why);
+  void fail_job(const std::string& why, base::Millis grace);
   std::int64_t clock_us() const;
 
   template <class Message>

@@ -32,7 +32,7 @@ std::optional<int> reap(pid_t agent) {
   return code;
 }
 
-[[noreturn]] void keep(pid_t agent, int signals, bool step) {
+[[noreturn]] void keep(pid_t agent, int signals, int to_agent, bool step) {
   bool stream_open = true;
   for (;;) {
     // Events 0: only the end of the spawner's stream is of interest, its bytes are the agent's.
@@ -40,7 +40,9 @@ std::optional<int> reap(pid_t agent) {
     ::poll(watched, 2, -1);
     signalfd_siginfo info{};
     while (::read(signals, &info, sizeof info) == sizeof info) {
-      if (info.ssi_signo != SIGCHLD && !step) ::kill(agent, SIGKILL);
+      if (info.ssi_signo == SIGCHLD) continue;
+      auto signal = static_cast<unsigned char>(info.ssi_signo);
+      if (!step || ::write(to_agent, &signal, 1) != 1) ::kill(agent, SIGKILL);
     }
     if (auto code = reap(agent)) {
       end_descendants(kToEndTree);
@@ -87,9 +89,8 @@ base::Result<base::UniqueFd> split_off_agent(bool step) {
     return watched;
   }
   int signals = ::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK);
-  held.release();  // stays open until this process ends
   watched.reset();
-  keep(agent, signals, step);
+  keep(agent, signals, held.release(), step);  // `held` stays open until this process ends
 }
 
 }  // namespace hv::launcher

@@ -12,8 +12,9 @@ namespace hv::launcher {
 
 // Forks. Returns in the agent, with a descriptor that reaches its end when the keeper dies. The
 // keeper's own path never returns: it exits with the agent's code, after the whole tree has ended.
-// In a step of Slurm (`step`) what Slurm sends to all of the step ends neither of the two, and the
-// keeper's last word on standard output is a farewell (ticket.h).
+// In a step of Slurm (`step`) what Slurm sends ends neither of the two; the descriptor tells the
+// agent what the keeper has got, a byte for each signal, and the keeper's last word on standard
+// output is a farewell (ticket.h).
 base::Result<base::UniqueFd> split_off_agent(bool step);
 
 // What Slurm may send to a step before it kills: all that neither stops nor tells of a fault.

@@ -16,6 +16,8 @@ class SignalLedger {
   using Time = base::Clock::time_point;
 
   void on_scheduler(int signal, Time now);  // the ranks have it by now
+  // Slurm has reached the keeper of the agent, but perhaps nobody else. False: all had it already.
+  bool on_keeper(int signal, Time now);
   void on_request(const rendezvous::SignalRanks& request, Time now);
   // What is to be passed on now; next() is when to ask again.
   std::vector<rendezvous::SignalRanks> due(Time now);
@@ -25,7 +27,10 @@ class SignalLedger {
   struct Held {
     Time due;
     rendezvous::SignalRanks request;
+    bool of_slurm = false;
   };
+  bool had_lately(int signal, Time now) const;
+
   std::vector<Held> held_;  // in order of time
   std::map<int, Time> had_;
 };

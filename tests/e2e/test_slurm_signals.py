@@ -15,7 +15,7 @@ KILL_WAIT = 5  # of the lab's slurm.conf
 PREEMPTED = 78
 
 
-class SlurmSignals(SlurmTest):
+class SignalsTest(SlurmTest):
     def setUp(self):
         self.log = os.path.join(self.home, "log")
         shutil.rmtree(self.log, ignore_errors=True)
@@ -38,6 +38,8 @@ class SlurmSignals(SlurmTest):
         self.expect_quiet(5)
         return int(code.split(":")[0])
 
+
+class SlurmSignals(SignalsTest):
     def test_a_warning_to_the_steps_reaches_each_rank_once(self):
         job = self.start(self.saver())
         self.as_user("scancel", "-s", "USR1", job)
@@ -136,6 +138,25 @@ class SlurmSignals(SlurmTest):
         self.lab.run(node, ["sh", "-c", f"kill -9 $(cat {self.home}/pid)"])
         self.wait_for_state(job, "COMPLETED FAILED CANCELLED")
         self.ended_within(14)
+
+
+class ByProcessGroup(SignalsTest):
+    """Where Slurm knows a step's processes by their process group only, it reaches the agents and no rank."""
+    SETTINGS = ("ProctrackType=proctrack/pgid",)
+
+    def test_a_warning_reaches_each_rank_once(self):
+        for kind in ("-s", "--full"), ("-s",):
+            self.setUp()
+            job = self.start(self.saver())
+            self.as_user("scancel", *kind[1:], kind[0], "USR1", job)
+            self.assertEqual(self.exit_code(job), PREEMPTED, self.output())
+            self.assertEqual(self.signals(), [["SIGUSR1", "saved"]] * 4)
+
+    def test_cancelling_leaves_nothing(self):
+        stubborn = "trap '' TERM INT; setsid sleep 300 & echo ready; while true; do sleep 1; done"
+        job = self.start(self.script(f'"$HVRUN" bash -c "{stubborn}"'), ranks=4)
+        self.as_user("scancel", job)
+        self.ended_within(KILL_WAIT + 5)
 
 
 if __name__ == "__main__":

@@ -42,5 +42,27 @@ TEST(SignalLedger, OtherSignalsAndLaterOnesAreOthers) {
   EXPECT_EQ(due(ledger, kStart + 40s), (std::vector{SIGUSR2, SIGUSR1}));
 }
 
+TEST(SignalLedger, WhatReachesOnlyTheKeeperReachesTheRanksOnce) {
+  SignalLedger ledger;
+  EXPECT_TRUE(ledger.on_keeper(SIGUSR1, kStart));
+  ledger.on_request({SIGUSR1, false}, kStart + 100ms);
+  EXPECT_EQ(due(ledger, kStart + 1s), std::vector{SIGUSR1});
+  ledger.on_request({SIGUSR1, false}, kStart + 1200ms);
+  EXPECT_TRUE(due(ledger, kStart + 60s).empty());
+
+  ledger.on_request({SIGUSR2, false}, kStart);
+  EXPECT_TRUE(ledger.on_keeper(SIGUSR2, kStart + 100ms));
+  EXPECT_EQ(due(ledger, kStart + 60s), std::vector{SIGUSR2});
+}
+
+TEST(SignalLedger, WhatReachesAllAndTheKeeperIsNotPassedOn) {
+  SignalLedger ledger;
+  ledger.on_scheduler(SIGUSR1, kStart);
+  EXPECT_FALSE(ledger.on_keeper(SIGUSR1, kStart + 1ms));
+  EXPECT_TRUE(ledger.on_keeper(SIGTERM, kStart));
+  ledger.on_scheduler(SIGTERM, kStart + 1ms);
+  EXPECT_TRUE(due(ledger, kStart + 60s).empty());
+}
+
 }  // namespace
 }  // namespace hv::launcher
