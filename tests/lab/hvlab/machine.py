@@ -107,6 +107,15 @@ def fork_host(host, switch):
     return ours
 
 
+def neighbours():
+    """The kernel keeps one table of neighbours for all namespaces together, of 1,024 that it has found by itself: too
+    few for a large lab, whose hosts know each other beforehand."""
+    if len(hosts()) <= 24:
+        return []
+    return [f"neigh replace {at} lladdr {hardware_address(host)} dev eth0 nud permanent"
+            for host in hosts() for at in (address(host), address6(host))]
+
+
 def start_hosts(names):
     switch = int(read("switch"))
     controls = {}
@@ -126,7 +135,7 @@ def start_hosts(names):
         f"link set {host} master br0 up")])
     for host, pid in pids.items():
         ip_batch(pid, ["link set lo up", f"addr add {address(host)}/24 dev eth0",
-                       f"addr add {address6(host)}/64 dev eth0 nodad", "link set eth0 up"])
+                       f"addr add {address6(host)}/64 dev eth0 nodad", "link set eth0 up", *neighbours()])
         controls[host].send(b"g")
     for host, control in controls.items():
         said = control.recv(512)
