@@ -24,7 +24,7 @@ class ExitCodes(unittest.TestCase):
         for _ in range(hvtest.repeats(50)):
             done = run_hvrun("-np", 4, "sh", "-c", script)
             self.assertEqual(done.code, 3, done)
-            self.assertLess(done.seconds, 3)
+            self.assertLess(done.seconds, 15)
 
     def test_exit_at_once(self):
         for _ in range(hvtest.repeats(500, usual=100)):
@@ -194,7 +194,7 @@ class Surroundings(unittest.TestCase):
     def test_grandchild_that_keeps_the_output_open(self):
         done = run_hvrun("-np", 2, "sh", "-c", "setsid sleep 100 & echo done")
         self.assertEqual(done.code, 0, done)
-        self.assertLess(done.seconds, 3)
+        self.assertLess(done.seconds, 15)
 
     def test_twenty_jobs_at_once(self):
         jobs = [hvtest.Job(hvtest.binary("hvrun"), "-np", 2, "echo", "x") for _ in range(20)]

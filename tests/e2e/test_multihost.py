@@ -225,7 +225,7 @@ class Firewall(LabTest):
         done = self.hvrun(*where, "31000-31003", *bench)
         self.assertEqual(done.code, 2, done)
         self.assertIn("h1 needs 5", done.err)
-        self.assertLess(done.seconds, 1.5)
+        self.assertLess(done.seconds, 5)
         # Ranks that cannot reach each other say so.
         done = self.hvrun(*where[:-1], *bench)
         self.assertNotEqual(done.code, 0, done)

@@ -98,14 +98,14 @@ class Lines(unittest.TestCase):
             times.append(time.monotonic())
         job.finish()
         for before, after in zip(times, times[1:]):
-            self.assertTrue(0.3 < after - before < 0.7, times)
+            self.assertTrue(0.3 < after - before < 5, times)
 
     def test_progress_bars(self):
         job = hvtest.Job(hvtest.binary("hvrun"), "-np", 1, "sh", "-c",
-                         "printf '10%%\\r'; sleep 1; printf '20%%\\r\\n'; printf 'a\\r\\nb\\n'")
+                         "printf '10%%\\r'; sleep 4; printf '20%%\\r\\n'; printf 'a\\r\\nb\\n'")
         started = time.monotonic()
         self.assertEqual(os.read(job.process.stdout.fileno(), 100), b"[0]<stdout>:10%\r")
-        self.assertLess(time.monotonic() - started, 0.9)
+        self.assertLess(time.monotonic() - started, 3.5)
         _, out, _ = job.finish()
         self.assertEqual(out, b"[0]<stdout>:20%\r\n[0]<stdout>:a\r\n[0]<stdout>:b\n")
 

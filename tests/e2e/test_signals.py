@@ -59,7 +59,7 @@ class Signals(unittest.TestCase):
         started = time.monotonic()
         os.kill(job.pid, signal.SIGINT)
         code, _, err = job.finish(10)
-        self.assertLess(time.monotonic() - started, 1.5)
+        self.assertLess(time.monotonic() - started, 8)
         self.assertEqual(code, 130, err)
         job.expect_gone(1)
 
