@@ -73,10 +73,24 @@ Result<bool> detach(const JobFolder& folder) {
   auto out = create("stdout");
   auto err = create("stderr");
   if (!in || !out || !err) return fail(base::system_error(folder.file("stdout"), errno));
+  int ready[2];
+  if (::pipe2(ready, O_CLOEXEC) != 0) return fail(base::system_error("pipe", errno));
+  base::UniqueFd hears(ready[0]), tells(ready[1]);
   std::fflush(nullptr);
   pid_t pid = ::fork();
   if (pid < 0) return fail(base::system_error("fork", errno));
   if (pid > 0) {
+    // From when we end on, the job must neither die with our session nor be unknown.
+    tells.reset();
+    char byte = 0;
+    ssize_t n = 0;
+    do {
+      n = ::read(hears.get(), &byte, 1);
+    } while (n < 0 && errno == EINTR);
+    if (n != 1) {
+      return fail(
+          {base::Code::kInternal, "the job ended before it was a session of its own", {}, 0});
+    }
     std::printf("%s\n", folder.name().c_str());
     return false;
   }
@@ -85,6 +99,7 @@ Result<bool> detach(const JobFolder& folder) {
   ::dup2(out.get(), 1);
   ::dup2(err.get(), 2);
   folder.describe(::getpid());
+  [[maybe_unused]] auto told = ::write(tells.get(), "", 1);
   return true;
 }
 
