@@ -7,7 +7,7 @@ import tempfile
 import time
 import unittest
 
-from hvtest import TREE, Done, binary
+from hvtest import TREE, Done, Patience, binary
 
 LAB = os.path.join(TREE, "tests", "lab", "lab")
 
@@ -71,10 +71,10 @@ class Lab:
 
     def wait_for_processes(self, pattern, count, seconds=10, host=None):
         """Waits until exactly `count` processes match; what there is in the end."""
-        end = time.monotonic() + seconds
+        patience = Patience(seconds)
         while True:
             found = self.processes(pattern, host)
-            if len(found) == count or time.monotonic() > end:
+            if len(found) == count or patience.over():
                 return found
             time.sleep(0.05)
 
@@ -103,7 +103,7 @@ class LabTest(unittest.TestCase):
         cls.lab = Lab(cls.HOSTS)
         cls.addClassCleanup(cls.lab.down)
 
-    def hvrun(self, *args, program=None, timeout=60, **options):
+    def hvrun(self, *args, program=None, timeout=180, **options):
         """Runs hvrun on h0 to its end, in a folder that all hosts share; what it has left. Nothing of
         the job may stay anywhere."""
         options.setdefault("cwd", self.lab.dir)
