@@ -31,10 +31,10 @@ class OptimizerImpl {
  private:
   struct Slot {
     Parameter parameter;
-    OwnedTensor sum;                  // of the passes so far; empty if there is one pass a step
-    std::vector<std::uint16_t> half;  // what is sent; empty without compression
-    int handed_in = 0;                // passes since the last step
-    int last_pass = -1;               // the latest of them, counted by begin_pass
+    OwnedTensor sum;  // of the passes so far; empty if there is one pass a step
+    std::optional<CompressedTensor> half;  // what is sent, with compression
+    int handed_in = 0;                     // passes since the last step
+    int last_pass = -1;                    // the latest of them, counted by begin_pass
     std::optional<Handle> pending;
 
     // Where this rank's share of the global gradient is built.
@@ -84,7 +84,7 @@ OptimizerImpl::OptimizerImpl(World world, std::vector<Parameter> parameters,
     Slot slot;
     if (options_.backward_passes_per_step > 1) slot.sum = zeros_like(parameter.gradient);
     if (options_.compression != Compression::kNone) {
-      slot.half.resize(static_cast<std::size_t>(parameter.gradient.count()));
+      slot.half.emplace(parameter.gradient.shape, options_.compression);
     }
     slot.parameter = std::move(parameter);
     index_.emplace(slot.parameter.name, slots_.size());
@@ -186,15 +186,13 @@ void OptimizerImpl::start(Slot& slot) {
                                                                              : ReduceOp::kSum};
   const std::string name = options_.name + ".gradient." + slot.parameter.name;
   const auto& gradient = slot.parameter.gradient;
-  if (options_.compression == Compression::kNone) {
+  if (!slot.half) {
     slot.pending = world_.allreduce(name, slot.local(), gradient, how);
     return;
   }
   // Sums over samples may exceed what 16 bits hold; the share of a mean does not.
-  compress(slot.local(), divisor(), options_.compression, slot.half);
-  TensorView sent{slot.half.data(), DType::kFloat16, gradient.shape, -1};
-  if (options_.compression == Compression::kBFloat16) sent.dtype = DType::kBFloat16;
-  slot.pending = world_.allreduce(name, sent, how);
+  slot.half->pack(slot.local(), divisor());
+  slot.pending = world_.allreduce(name, slot.half->view(), how);
 }
 
 // The number of samples is summed from the beginning of the last pass on, behind the forward
@@ -259,8 +257,8 @@ void OptimizerImpl::abandon() {
 
 void OptimizerImpl::finish(Slot& slot) {
   const auto& gradient = slot.parameter.gradient;
-  if (options_.compression != Compression::kNone) {
-    decompress(slot.half, options_.compression, gradient);
+  if (slot.half) {
+    slot.half->unpack(gradient);
   } else if (const double by = divisor(); by != 1.0) {
     divide(gradient, by);
   }

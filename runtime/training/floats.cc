@@ -3,17 +3,6 @@
 #include <algorithm>
 
 namespace hv::runtime {
-namespace {
-
-std::uint16_t to_half(float value, Compression kind) {
-  return kind == Compression::kBFloat16 ? to_bfloat16(value).bits : to_float16(value).bits;
-}
-
-float from_half(std::uint16_t bits, Compression kind) {
-  return kind == Compression::kBFloat16 ? to_float(BFloat16{bits}) : to_float(Float16{bits});
-}
-
-}  // namespace
 
 bool is_trainable(const TensorView& tensor) {
   return tensor.device < 0 && (tensor.dtype == DType::kFloat32 || tensor.dtype == DType::kFloat64);
@@ -51,24 +40,6 @@ void add_scaled(const TensorView& sum, const TensorView& term, double factor) {
     const auto by = static_cast<T>(factor);
     T* into = elements<T>(sum).data();
     for (const T& value : elements<T>(term)) *into++ += by * value;
-  });
-}
-
-void compress(const TensorView& from, double divisor, Compression kind,
-              std::span<std::uint16_t> into) {
-  with_type_of(from, [&]<class T>(T) {
-    const auto by = static_cast<T>(divisor);
-    auto next = into.begin();
-    for (const T& value : elements<T>(from)) {
-      *next++ = to_half(static_cast<float>(value / by), kind);
-    }
-  });
-}
-
-void decompress(std::span<const std::uint16_t> from, Compression kind, const TensorView& into) {
-  with_type_of(into, [&]<class T>(T) {
-    auto next = from.begin();
-    for (T& value : elements<T>(into)) value = static_cast<T>(from_half(*next++, kind));
   });
 }
 

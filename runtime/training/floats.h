@@ -40,9 +40,4 @@ void multiply(const TensorView& tensor, double factor);
 void divide(const TensorView& tensor, double divisor);  // exact where the quotient is
 void add_scaled(const TensorView& sum, const TensorView& term, double factor);
 
-// 16-bit storage of `from` over divisor, and back. `kind` is not kNone.
-void compress(const TensorView& from, double divisor, Compression kind,
-              std::span<std::uint16_t> into);
-void decompress(std::span<const std::uint16_t> from, Compression kind, const TensorView& into);
-
 }  // namespace hv::runtime

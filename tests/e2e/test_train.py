@@ -155,5 +155,17 @@ class Train(unittest.TestCase):
             self.assertIn(said, done.stdout + done.stderr)
 
 
+class TopK(unittest.TestCase):
+    """The example of sparse gradients."""
+
+    def test_feedback_keeps_up_with_whole_gradients(self):
+        done = hvtest.run_hvrun("-np", 2, "--no-prefix", hvtest.binary("top_k"), "--steps", 150, timeout=120)
+        self.assertEqual(done.code, 0, done)
+        whole, feedback, without = (float(re.search(rf"{what} +loss +([\d.]+)", done.out)[1])
+                                    for what in ("whole gradient", "error feedback", "thrown away"))
+        self.assertLess(feedback, 2 * whole, done)
+        self.assertGreater(without, 4 * feedback, done)
+
+
 if __name__ == "__main__":
     hvtest.main()

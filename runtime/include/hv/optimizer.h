@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hv/compression.h"
 #include "hv/hv.h"
 #include "hv/parameters.h"
 
@@ -51,9 +52,6 @@ struct AdamOptions {
 };
 HV_API std::unique_ptr<Optimizer> make_adam(const AdamOptions& options = {});
 
-// Gradients on the wire. Sums are accumulated in float32 in every case.
-enum class Compression : std::uint8_t { kNone, kFloat16, kBFloat16 };
-
 // How the gradients of ranks and passes become one.
 enum class Weighting : std::uint8_t {
   kAverage,     // each rank counts the same: sum over its passes, average over ranks
@@ -65,7 +63,7 @@ enum class Weighting : std::uint8_t {
 struct DistributedOptions {
   std::string name = "optimizer";  // begins its tensors' names; two optimizers need two names
   Weighting weighting = Weighting::kAverage;
-  Compression compression = Compression::kNone;
+  Compression compression = Compression::kNone;  // of gradients on the wire
   int backward_passes_per_step = 1;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "hv/checkpoint.h"
+#include "hv/compression.h"
 #include "hv/hv.h"
 #include "hv/optimizer.h"
 #include "hv/parameters.h"
