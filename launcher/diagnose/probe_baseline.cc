@@ -76,4 +76,24 @@ ProbeBaseline find_baseline(const ProbeFacts& facts) {
   return usual;
 }
 
+bool all_alike(const ProbeFacts& facts) {
+  constexpr double kNearly = 0.7, kLatencyTimes = 2, kLatencyAboveUs = 200;
+  auto usual = find_baseline(facts);
+  std::optional<double> shortest;
+  for (const auto& best : usual.best) {
+    if (best.latency_us) keep_less(shortest, *best.latency_us);
+  }
+  if (!usual.way.latency_us) return false;
+  for (std::size_t i = 0; i < facts.hosts.size(); ++i) {
+    if (!facts.hosts[i].failure.empty()) continue;
+    const auto& best = usual.best[i];
+    if (!best.latency_us || *best.out_mbit < *usual.way.out_mbit * kNearly ||
+        *best.in_mbit < *usual.way.in_mbit * kNearly ||
+        *best.latency_us > *shortest * kLatencyTimes + kLatencyAboveUs) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace hv::launcher::diagnose

@@ -24,4 +24,8 @@ struct ProbeBaseline {
 };
 ProbeBaseline find_baseline(const ProbeFacts& facts);
 
+// Everybody that answers has been measured, and nobody comes near to standing out: one more round
+// would tell nothing new.
+bool all_alike(const ProbeFacts& facts);
+
 }  // namespace hv::launcher::diagnose

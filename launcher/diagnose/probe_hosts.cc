@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "launcher/diagnose/ib_advice.h"
+#include "launcher/diagnose/probe_baseline.h"
 #include "launcher/diagnose/probe_pairs.h"
 #include "rendezvous/base/log.h"
 
@@ -54,7 +55,10 @@ class Probing {
     co_await ask_clocks(survey);
     co_await reach(survey);
     auto rounds = rounds_for(count_up());
-    for (int round = 0; round < rounds; ++round) co_await measure(survey);
+    for (int round = 0; round < rounds; ++round) {
+      if (!depth_.all_rounds && all_alike(facts_)) break;
+      co_await measure(survey);
+    }
     if (depth_.ib) co_await measure_ib(survey);
   }
 

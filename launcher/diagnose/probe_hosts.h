@@ -13,8 +13,9 @@ struct ProbeDepth {
   base::Millis reach{8000};  // for connections, where some are not answered
   base::Millis flow{400};    // of each direction of a pair
   bool ib = true;
+  bool all_rounds = true;  // else no further one where all hosts are alike
   static ProbeDepth quick() {
-    return {base::Millis(0), base::Millis(3000), base::Millis(100), false};
+    return {base::Millis(0), base::Millis(3000), base::Millis(100), false, false};
   }
 };
 

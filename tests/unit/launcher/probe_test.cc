@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "launcher/diagnose/probe_baseline.h"
 #include "launcher/diagnose/probe_pairs.h"
 #include "launcher/diagnose/probe_report.h"
 
@@ -140,6 +141,20 @@ TEST_F(ProbeJudge, EqualHostsPass) {
   EXPECT_THAT(report.outliers, IsEmpty());
   EXPECT_THAT(to_text(facts_, report, false), HasSubstr("probe of 4 hosts: pass\n"));
   EXPECT_EQ(to_text(facts_, report, true), "");
+}
+
+TEST_F(ProbeJudge, OneRoundIsEnoughWhereAllAreAlike) {
+  hosts(5);
+  EXPECT_FALSE(all_alike(facts_));
+  pair(0, 3, 200, 200);
+  pair(1, 2, 190, 210);
+  EXPECT_FALSE(all_alike(facts_));  // host 4 has not been measured
+  facts_.hosts[4].failure = "no agent";
+  EXPECT_TRUE(all_alike(facts_));
+  facts_.pairs[1].measured = {100, 130, 200};
+  EXPECT_FALSE(all_alike(facts_));
+  facts_.pairs[1].measured = {500, 200, 200};
+  EXPECT_FALSE(all_alike(facts_));
 }
 
 TEST_F(ProbeJudge, ASlowLinkIsNamedAndItsPartnersAreNot) {
