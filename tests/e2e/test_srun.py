@@ -87,10 +87,10 @@ class BareSrun(SlurmTest):
         for culprit in (2, 0):  # 0 serves the others
             for done, told in self.failed("-N", 2, "-n", 4, binary(LOOP), 1000000, "kill", culprit, 3):
                 self.assertEqual(len(told), 3, done)
-                self.assertLess(done.seconds, 30, done)
+                self.assertLess(done.seconds, 60, done)
 
     def test_half_of_the_ranks_never_come(self):
-        script = self.script(f"[ $SLURM_PROCID -ge 2 ] && exit 0\nHVRUN_START_TIMEOUT=5 exec {binary(LOOP)} 1")
+        script = self.script(f"[ $SLURM_PROCID -ge 2 ] && exit 0\nHVRUN_START_TIMEOUT=10 exec {binary(LOOP)} 1")
         for done, told in self.failed("-N", 2, "-n", 4, script):
             self.assertEqual(len(told), 2, done)
             for line in told:
@@ -105,12 +105,12 @@ class BareSrun(SlurmTest):
     def test_a_rank_that_dies_while_it_joins(self):
         """The others learn it at once, though one of them has not come and the time is not up."""
         script = self.script(f"export HVRUN_START_TIMEOUT=60\n[ $SLURM_PROCID = 2 ] && exit 0\n"
-                             f"[ $SLURM_PROCID = 1 ] && exec timeout -s KILL 3 {binary(LOOP)} 1\nexec {binary(LOOP)} 1")
+                             f"[ $SLURM_PROCID = 1 ] && exec timeout -s KILL 6 {binary(LOOP)} 1\nexec {binary(LOOP)} 1")
         for done, told in self.failed("-N", 2, "-n", 4, script):
             self.assertEqual(len(told), 2, done)
             for line in told:
                 self.assertIn("rank 1: ended without a goodbye", line, done)
-            self.assertLess(done.seconds, 40, done)
+            self.assertLess(done.seconds, 55, done)
 
     def test_neither_way(self):
         task = {"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "8",
