@@ -48,12 +48,6 @@ void check(const Op& op, const TensorView& view) {
   if (view.data == nullptr && view.count() > 0) {
     refuse(op, "no data for a tensor of shape " + to_string(view.shape));
   }
-  if (view.device >= 0) {
-    refuse(op,
-           "the tensor is on GPU " + std::to_string(view.device) +
-               ", and no GPU backend is loaded here",
-           ErrorCode::kUnavailable);
-  }
 }
 
 void check_alike(const Op& op, const TensorView& in, const TensorView& out) {
@@ -66,8 +60,13 @@ void check_alike(const Op& op, const TensorView& in, const TensorView& out) {
   }
 }
 
+bool is_float8(DType dtype) {
+  return dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2;
+}
+
 void set_reduction(Op& op, const ReduceOptions& options) {
-  if (auto ok = runtime::check_reduction(op.input.dtype, options.op); !ok) {
+  const bool by_gpu = op.input.device >= 0 && is_float8(op.input.dtype);
+  if (auto ok = runtime::check_reduction(op.input.dtype, options.op); !ok && !by_gpu) {
     refuse(op, ok.error().text);
   }
   op.reduce = options.op;
@@ -197,6 +196,10 @@ Handle Collectives::sparse_allreduce(std::string_view name, const TensorView& in
   }
   if (auto ok = runtime::check_reduction(values.dtype, reduce); !ok) {
     refuse(ops[1], ok.error().text);
+  }
+  if (indices.device >= 0 || values.device >= 0) {
+    refuse(ops[1], "sparse tensors must be in host memory; on a GPU, allgather both instead",
+           ErrorCode::kUnavailable);
   }
   auto memory = reduce == ReduceOp::kAverage ? divided(values, members_->size()) : copied(values);
   ops[1].input.data = memory.get();

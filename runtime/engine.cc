@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 
 #include <array>
+#include <numeric>
 #include <utility>
 
 #include "runtime/spinner.h"
@@ -25,6 +26,13 @@ StallWatch make_stall_watch(const Knobs& knobs) {
     return std::chrono::duration_cast<StallWatch::Duration>(std::chrono::duration<double>(seconds));
   };
   return {!knobs.stall_check_off, time(knobs.stall_check_s), time(knobs.stall_shutdown_s)};
+}
+
+timespec time_left(Deadline deadline) {
+  const auto left = std::max(deadline.time() - base::Clock::now(), base::Clock::duration::zero());
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  return {static_cast<time_t>(seconds.count()),
+          static_cast<long>(std::chrono::nanoseconds(left - seconds).count())};
 }
 
 }  // namespace
@@ -66,6 +74,9 @@ Engine::Engine(EngineParts parts)
       recorder_(FlightRecorder::open(parts_.recorder)),
       stalls_(make_stall_watch(parts_.knobs)) {
   recorder_.enter(::getpid());
+  auto& all = set_ranks_[0];
+  all.resize(static_cast<std::size_t>(parts_.plane.topology.size));
+  std::iota(all.begin(), all.end(), 0);
 }
 
 Engine::~Engine() { stop(); }
@@ -170,7 +181,8 @@ void Engine::sleep(Deadline deadline, Driver driver) {
     deadline =
         std::min(deadline, next_step(), [](Deadline a, Deadline b) { return a.time() < b.time(); });
   }
-  ::poll(fds.data(), count, deadline.poll_ms());
+  const timespec time = time_left(deadline);
+  ::ppoll(fds.data(), count, deadline.is_never() ? nullptr : &time, nullptr);
   if (driver == Driver::kThread && (fds[count - 1].revents & POLLIN)) {
     std::uint64_t kicks = 0;
     (void)!::read(kick_.get(), &kicks, sizeof kicks);
@@ -300,6 +312,10 @@ void Engine::drop_names(const std::vector<Name*>& names) {
 
 bool Engine::wait(const HandleState& handle, Deadline deadline) {
   return await([&handle] { return handle.done(); }, deadline);
+}
+
+void Engine::wait_until_on_stream(const HandleState& handle) {
+  await([&handle] { return handle.on_stream(); }, Deadline::never());
 }
 
 base::Result<void> Engine::run(const std::function<void()>& begin,

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "rendezvous/base/fd.h"
+#include "runtime/backend/gpu.h"
 #include "runtime/backend/host_backend.h"
 #include "runtime/baton.h"
 #include "runtime/flight_recorder.h"
@@ -32,6 +33,7 @@ struct EngineParts {
   DataPlane plane;
   std::unique_ptr<Negotiator> negotiator;
   std::vector<std::unique_ptr<Backend>> backends;  // the first that can run a batch does
+  std::function<GpuOpened()> open_gpu;             // empty: there is none
   Knobs knobs;
   std::vector<std::string> who;  // per rank: "rank 3 on h2", for messages
   // Tells the job that this rank has seen it fail; what comes back through fail() names the first
@@ -52,6 +54,9 @@ class Engine final : public Pump, public std::enable_shared_from_this<Engine> {
   // All of them or, if anything is wrong at the call, none; one handle for the group.
   base::Result<std::shared_ptr<HandleState>> submit_group(std::vector<Op> ops);
   bool wait(const HandleState& handle, base::Deadline deadline);  // false: the time passed first
+  void wait_until_on_stream(const HandleState& handle);
+  // This rank's, opened by the first call; later ones give the same answer.
+  base::Result<Gpu*> gpu();
   base::Result<void> run(const std::function<void()>& begin,
                          const std::function<bool()>& finished) override;
 
@@ -99,7 +104,9 @@ class Engine final : public Pump, public std::enable_shared_from_this<Engine> {
 
   bool take_queue();
   void start_agreed(Negotiator::Agreed agreed);
+  void start_on_device(Batch batch, Done done);
   std::optional<base::Error> prepare_outputs(Negotiator::Agreed& agreed);
+  std::optional<base::Error> make_room(Op& op, Shape shape);
   Backend* backend_for(const Batch& batch);
   bool progress_backends();
   const std::vector<std::int32_t>& busy_sets();
@@ -128,6 +135,10 @@ class Engine final : public Pump, public std::enable_shared_from_this<Engine> {
   std::mutex abort_mutex_;         // one failure at a time
 
   FlightRecorder recorder_;
+  std::mutex gpu_mutex_;
+  std::optional<GpuOpened> opened_gpu_;  // under the mutex
+  std::atomic<Gpu*> gpu_{nullptr};       // once it is open
+
   mutable std::mutex mutex_;  // the four below
   Names names_;
   std::vector<Submitted> queue_;
@@ -139,6 +150,7 @@ class Engine final : public Pump, public std::enable_shared_from_this<Engine> {
   std::list<Flight> flights_;
   std::vector<std::int32_t> busy_;
   std::map<std::int32_t, std::unique_ptr<Backend>> set_backends_;
+  std::map<std::int32_t, std::vector<int>> set_ranks_;
   std::optional<Suspicion> suspicion_;
   StallWatch stalls_;
   std::thread thread_;

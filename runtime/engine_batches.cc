@@ -4,6 +4,7 @@
 
 #include "rendezvous/base/text.h"
 #include "runtime/engine.h"
+#include "runtime/host_detour.h"
 #include "runtime/stand_in.h"
 
 namespace hv::runtime {
@@ -24,6 +25,14 @@ std::vector<std::int64_t> rows_for_us(const Negotiator::Agreed& agreed, std::siz
   return rows;
 }
 
+base::Result<void> not_supported(const Op& op, const char* where) {
+  return base::fail(base::Code::kUnavailable,
+                    std::string(to_string(op.kind)) + " '" + op.name + "': " +
+                        std::string(to_string(op.reduce)) + " of " +
+                        std::string(to_string(op.input.dtype)) + " " + where +
+                        " is not supported here");
+}
+
 }  // namespace
 
 void Engine::start_agreed(Negotiator::Agreed agreed) {
@@ -31,7 +40,7 @@ void Engine::start_agreed(Negotiator::Agreed agreed) {
   std::optional<base::Error> error = agreed.error;
   for (Op& op : batch.ops) {
     if (op.handle) continue;
-    if (auto failed = fill_stand_in(op); failed && !error) error = failed;
+    if (auto failed = fill_stand_in(op, [this] { return gpu(); }); failed && !error) error = failed;
   }
   std::vector<std::shared_ptr<HandleState>> handles;
   handles.reserve(batch.ops.size());
@@ -45,16 +54,23 @@ void Engine::start_agreed(Negotiator::Agreed agreed) {
   if (!error) error = prepare_outputs(agreed);
   if (error) return on_done(flight, base::fail(*error));
   if (!has_data(batch.kind) && batch.kind != OpKind::kBarrier) return on_done(flight, {});
-  if (Backend* backend = backend_for(batch)) {
-    return backend->start(std::move(batch), [this, flight](base::Result<void> result) {
-      on_done(flight, std::move(result));
-    });
+  Done done = [this, flight](base::Result<void> result) { on_done(flight, std::move(result)); };
+  if (batch.on_device()) return start_on_device(std::move(batch), std::move(done));
+  if (Backend* backend = backend_for(batch)) return backend->start(std::move(batch), std::move(done));
+  done(not_supported(batch.ops.front(), "in host memory"));
+}
+
+void Engine::start_on_device(Batch batch, Done done) {
+  const auto opened = gpu();
+  if (!opened) return done(base::fail(opened.error()));
+  Gpu& gpu = **opened;
+  if (const auto ranks = set_ranks_.find(batch.set); ranks != set_ranks_.end()) {
+    batch.ranks = &ranks->second;
   }
-  const Op& op = batch.ops.front();
-  on_done(flight, base::fail(base::Code::kUnavailable,
-                             std::string(to_string(op.kind)) + " '" + op.name +
-                                 "': " + std::string(to_string(op.input.dtype)) + " on device " +
-                                 std::to_string(op.input.device) + " is not supported here"));
+  if (gpu.backend().can_run(batch)) return gpu.backend().start(std::move(batch), std::move(done));
+  Backend* host = backend_for(as_host_batch(batch));
+  if (host) return detour_by_host(gpu, *host, std::move(batch), std::move(done));
+  done(not_supported(batch.ops.front(), "on a GPU"));
 }
 
 std::optional<base::Error> Engine::prepare_outputs(Negotiator::Agreed& agreed) {
@@ -74,7 +90,7 @@ std::optional<base::Error> Engine::prepare_outputs(Negotiator::Agreed& agreed) {
       for (std::int64_t count : rows) shape[0] += count;
       op.handle->set_rows(std::move(rows));
     }
-    if (auto error = op.handle->allocate_output(op.input.dtype, std::move(shape))) {
+    if (auto error = make_room(op, std::move(shape))) {
       error->text = std::string(to_string(op.kind)) + " '" + op.name + "': " + error->text;
       return error;
     }
@@ -83,7 +99,32 @@ std::optional<base::Error> Engine::prepare_outputs(Negotiator::Agreed& agreed) {
   return std::nullopt;
 }
 
+// Where the input is.
+std::optional<base::Error> Engine::make_room(Op& op, Shape shape) {
+  if (op.input.device < 0) return op.handle->allocate_output(op.input.dtype, std::move(shape));
+  TensorView output{nullptr, op.input.dtype, std::move(shape), op.input.device, op.input.stream};
+  auto memory = gpu().and_then([&](Gpu* gpu) { return gpu->allocate(output.bytes()); });
+  if (!memory) return memory.error();
+  output.data = memory->get();
+  op.handle->set_output(std::move(output), std::move(*memory));
+  return std::nullopt;
+}
+
 // ---- backends --------------------------------------------------------------------------------
+
+base::Result<Gpu*> Engine::gpu() {
+  std::lock_guard lock(gpu_mutex_);
+  if (!opened_gpu_) {
+    opened_gpu_ = parts_.open_gpu ? parts_.open_gpu()
+                                  : base::fail(base::Code::kUnavailable, "there is no GPU here");
+    if (*opened_gpu_) {
+      gpu_ = (*opened_gpu_)->get();
+      if (failed_) gpu_.load()->backend().abort(failure());
+    }
+  }
+  if (!*opened_gpu_) return base::fail(opened_gpu_->error());
+  return gpu_.load();
+}
 
 Backend* Engine::backend_for(const Batch& batch) {
   if (batch.set != 0) {
@@ -101,6 +142,10 @@ bool Engine::progress_backends() {
   bool moved = false;
   for (auto& backend : parts_.backends) moved = backend->progress() || moved;
   for (auto& [set, backend] : set_backends_) moved = backend->progress() || moved;
+  if (Gpu* gpu = gpu_; gpu && gpu->backend().progress()) {
+    moved = true;
+    baton_.wake();  // something may be on its stream
+  }
   return moved;
 }
 
@@ -128,6 +173,7 @@ void Engine::add_backend(std::int32_t set, const std::vector<int>& ranks,
                          std::unique_ptr<Backend> backend) {
   with_baton([&] {
     set_backends_[set] = std::move(backend);
+    set_ranks_[set] = ranks;
     recorder_.set_members(static_cast<std::uint32_t>(set), base::ranges(ranks));
   });
 }
@@ -140,9 +186,13 @@ void Engine::remove_backend(std::int32_t set) {
     }
   });
   if (!backend) return;
-  (void)run([] {}, [backend] { return backend->idle(); });  // a failure ends it too
+  Gpu* const gpu = gpu_;
+  const auto idle = [&] { return backend->idle() && (!gpu || gpu->backend().idle()); };
+  (void)run([] {}, idle);  // a failure ends it too
   with_baton([&] {
     set_backends_.erase(set);
+    set_ranks_.erase(set);
+    if (gpu) gpu->forget(set);
     recorder_.set_members(static_cast<std::uint32_t>(set), {});
   });
 }

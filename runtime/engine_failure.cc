@@ -13,6 +13,7 @@ using base::Millis;
 
 constexpr Millis kTellAfter{300};     // the launcher sees a death sooner than this
 constexpr Millis kDecideAfter{1500};  // without word from the launcher the error is the cause
+constexpr std::chrono::microseconds kLookAtGpu{50};  // nothing wakes us when it is done
 
 }  // namespace
 
@@ -25,6 +26,7 @@ void Engine::fail(const base::Error& first_cause) {
   }
   failed_ = true;
   for (auto& backend : parts_.backends) backend->abort(first_cause);
+  if (Gpu* gpu = gpu_) gpu->backend().abort(first_cause);
   if (parts_.plane.transport) parts_.plane.transport->abort(first_cause);
   parts_.plane.local->abort(first_cause);
   parts_.plane.local->ring(parts_.plane.local->rank());
@@ -103,6 +105,7 @@ Deadline Engine::next_step() {
   if (suspicion_ && !failed_) {
     next = std::min(next, suspicion_->since + (suspicion_->reported ? kDecideAfter : kTellAfter));
   }
+  if (Gpu* gpu = gpu_; gpu && !gpu->backend().idle()) next = std::min(next, now + kLookAtGpu);
   return Deadline::at(next);
 }
 

@@ -7,6 +7,7 @@
 #include "hv/hv.h"
 #include "rendezvous/base/deadline.h"
 #include "rendezvous/base/text.h"
+#include "runtime/backend/gpu.h"
 #include "runtime/engine.h"
 #include "runtime/raise.h"
 
@@ -33,6 +34,12 @@ bool HandleState::done() const {
   while (seen < members_.size() && members_[seen]->done()) ++seen;
   members_done_.store(seen, std::memory_order_relaxed);
   return seen == members_.size();
+}
+
+bool HandleState::on_stream() const {
+  if (members_.empty()) return on_stream_.load(std::memory_order_acquire) || done();
+  return std::all_of(members_.begin(), members_.end(),
+                     [](const auto& member) { return member->on_stream(); });
 }
 
 const std::optional<base::Error>& HandleState::error() const {
@@ -115,14 +122,28 @@ bool Handle::wait_for(std::chrono::nanoseconds time) {
   return true;
 }
 
+void Handle::wait_on(void* stream) {
+  const runtime::HandleState& state = checked(state_);
+  if (!state.on_stream()) {
+    if (auto engine = state.engine()) engine->wait_until_on_stream(state);
+  }
+  for (std::size_t i = 0; i < state.outputs(); ++i) {
+    const runtime::HandleState& member = state.member(i);
+    if (member.done() && member.error()) runtime::raise(*member.error());
+    if (auto point = member.done() ? nullptr : member.point()) {
+      runtime::value_or_raise(point->hold_back(stream));
+    }
+  }
+}
+
 TensorView Handle::output(std::size_t index) const {
   const auto& state = checked(state_, index);
-  return state.done() ? state.output() : TensorView{nullptr, DType::kUint8, {0}, -1};
+  return state.on_stream() ? state.output() : TensorView{nullptr, DType::kUint8, {0}, -1};
 }
 
 std::vector<std::int64_t> Handle::rows(std::size_t index) const {
   const auto& state = checked(state_, index);
-  return state.done() ? state.rows() : std::vector<std::int64_t>();
+  return state.on_stream() ? state.rows() : std::vector<std::int64_t>();
 }
 
 std::size_t Handle::outputs() const { return checked(state_).outputs(); }

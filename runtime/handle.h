@@ -17,6 +17,7 @@
 namespace hv::runtime {
 
 class Engine;
+class GpuPoint;
 struct Name;
 
 class HandleState {
@@ -41,6 +42,19 @@ class HandleState {
   void set_rows(std::vector<std::int64_t> rows) { rows_ = std::move(rows); }
   const TensorView& output() const { return output_; }
   const std::vector<std::int64_t>& rows() const { return rows_; }
+  // The same with memory that somebody has made.
+  void set_output(TensorView output, std::shared_ptr<void> memory) {
+    output_ = std::move(output);
+    device_memory_ = std::move(memory);
+  }
+  // A device operation is on a stream that reaches `point` when it is done.
+  void set_on_stream(std::shared_ptr<GpuPoint> point) {
+    point_ = std::move(point);
+    on_stream_.store(true, std::memory_order_release);
+  }
+  // Nothing more than that is to be waited for; true also when it is done. Of a group: all.
+  bool on_stream() const;
+  const std::shared_ptr<GpuPoint>& point() const { return point_; }  // once on_stream(); or null
   // Memory that must live as long as the handle.
   void keep(std::shared_ptr<void> memory) { kept_ = std::move(memory); }
 
@@ -65,7 +79,9 @@ class HandleState {
   std::unique_ptr<std::byte, Free> memory_;
   TensorView output_;
   std::vector<std::int64_t> rows_;
-  std::shared_ptr<void> kept_;
+  std::shared_ptr<void> kept_, device_memory_;
+  std::atomic<bool> on_stream_{false};
+  std::shared_ptr<GpuPoint> point_;
 };
 
 }  // namespace hv::runtime

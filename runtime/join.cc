@@ -6,6 +6,7 @@
 
 #include "rendezvous/base/env.h"
 #include "rendezvous/base/log.h"
+#include "rendezvous/base/text.h"
 #include "rendezvous/client.h"
 #include "rendezvous/recorder.h"
 #include "runtime/bootstrap.h"
@@ -29,7 +30,15 @@ std::vector<std::vector<int>> first_sets(const InitOptions& options, const Knobs
   return parse_process_sets(knobs.process_sets).value_or(std::vector<std::vector<int>>());
 }
 
-Result<World> make_alone(const Knobs& knobs, const InitOptions& options, Deadline deadline) {
+// -1: the one of the local rank.
+int wanted_device(const rendezvous::Getenv& getenv) {
+  const auto text = getenv("HVRUN_DEVICE");
+  const auto number = text ? base::parse_int(*text) : std::nullopt;
+  return number && *number >= 0 && *number < 4096 ? static_cast<int>(*number) : -1;
+}
+
+Result<World> make_alone(const rendezvous::Getenv& getenv, const Knobs& knobs,
+                         const InitOptions& options, Deadline deadline) {
   static std::atomic<bool> told{false};
   if (!told.exchange(true)) {
     base::log(base::LogLevel::kWarning,
@@ -45,6 +54,7 @@ Result<World> make_alone(const Knobs& knobs, const InitOptions& options, Deadlin
   parts.hosts = {"localhost"};
   parts.knobs = knobs;
   parts.process_sets = first_sets(options, knobs);
+  parts.device = wanted_device(getenv);
   return WorldImpl::make(std::move(parts), deadline);
 }
 
@@ -102,6 +112,7 @@ Result<WorldImpl::Parts> meet(const rendezvous::Contract& contract, rendezvous::
   WorldImpl::Parts parts;
   parts.plane = std::move(*plane);
   for (const auto& peer : table->peers) parts.hosts.push_back(peer.host);
+  parts.generation = table->generation;
   return parts;
 }
 
@@ -135,7 +146,7 @@ Result<World> WorldImpl::join(const rendezvous::Getenv& getenv, std::string iden
   if (!meeting) return base::fail(meeting.error());
   const auto* contract = &meeting->contract;
   if (contract->agent_socket.empty() && contract->rank == 0) warn_of_unknown_variables();
-  if (contract->alone()) return make_alone(*knobs, options, deadline);
+  if (contract->alone()) return make_alone(getenv, *knobs, options, deadline);
   base::set_log_name("rank " + std::to_string(contract->rank));
   auto opened = rendezvous::open_client_store(*contract, deadline);
   if (!opened) return base::fail(opened.error());
@@ -149,6 +160,7 @@ Result<World> WorldImpl::join(const rendezvous::Getenv& getenv, std::string iden
     met.knobs = *knobs;
     met.recorder = getenv(rendezvous::kRecorderVariable);
     met.process_sets = first_sets(options, *knobs);
+    met.device = wanted_device(getenv);
     return make(std::move(met), deadline);
   });
   if (!world) {

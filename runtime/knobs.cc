@@ -51,6 +51,10 @@ Result<void> check_process_sets(std::string_view text) {
   return {};
 }
 
+Result<void> check_compression(std::string_view text) {
+  return one_of(text, {"", "none", "fp16", "bf16"});
+}
+
 Result<void> check_log_level(std::string_view text) {
   return base::parse_log_level(text) ? Result<void>{} : not_allowed();
 }
@@ -100,6 +104,21 @@ constexpr KnobInfo kTable[] = {
      "file for a trace of all operations, which Perfetto and chrome://tracing open"},
     {"TIMELINE_MARK_CYCLES", "TIMELINE_MARK_CYCLES", &Knobs::timeline_mark_cycles, 0, 0, nullptr,
      nullptr, "1 marks each round of decisions in the timeline"},
+    {"GPU_PLUGIN", nullptr, &Knobs::gpu_plugin, 0, 0, "a path", nullptr,
+     "libhv_nccl.so; unset: beside libhv.so, then where the system looks"},
+    {"CUDA_LIBRARY", nullptr, &Knobs::cuda_library, 0, 0, "a path", nullptr,
+     "the CUDA driver; unset: libcuda.so.1 where the system looks"},
+    {"NCCL_LIBRARY", nullptr, &Knobs::nccl_library, 0, 0, "a path", nullptr,
+     "NCCL; unset: libnccl.so.2 or librccl.so.1 where the system looks"},
+    {"GPU_COMPRESSION", nullptr, &Knobs::gpu_compression, 0, 0, "none, fp16 or bf16",
+     &check_compression,
+     "as what float32 sums and averages of GPU tensors travel; equal on all ranks"},
+    {"GPU_TIMEOUT", nullptr, &Knobs::gpu_timeout_s, 0, kWeek, nullptr, nullptr,
+     "seconds that a batch of GPU tensors may take before the job ends; 0 is any time"},
+    {"GPU_ABORT_TIMEOUT", nullptr, &Knobs::gpu_abort_timeout_s, 0.1, kWeek, nullptr, nullptr,
+     "seconds that NCCL gets to let go after a failure before the process is ended"},
+    {"NCCL_RANKS_PER_ID", nullptr, &Knobs::nccl_ranks_per_id, 1, 1e6, nullptr, nullptr,
+     "ranks that meet at one NCCL unique id where NCCL (2.23) can use several"},
     {"LOG_LEVEL", "LOG_LEVEL", &Knobs::log_level, 0, 0,
      "trace, debug, info, warning, error or fatal", &check_log_level,
      "how much hvrun, agents and ranks tell on standard error"},

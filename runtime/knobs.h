@@ -31,6 +31,11 @@ struct Knobs {
   double stall_shutdown_s = 0;  // 0: never
   std::string timeline;         // a file; "" and DYNAMIC: none until start_timeline()
   bool timeline_mark_cycles = false;
+  std::string gpu_plugin, cuda_library, nccl_library;  // "": the usual places
+  std::string gpu_compression;                         // "": none
+  double gpu_timeout_s = 600;                          // 0: never
+  double gpu_abort_timeout_s = 5;
+  std::int64_t nccl_ranks_per_id = 256;
   std::string log_level = "warning";
   bool log_hide_time = false;
 };

@@ -14,9 +14,7 @@ std::string number(double value) {
   return std::string(text, end);
 }
 
-std::string device(std::int32_t ordinal) {
-  return ordinal < 0 ? "host memory" : "GPU " + std::to_string(ordinal);
-}
+std::string device(std::int32_t kind) { return kind < 0 ? "host memory" : "a GPU"; }
 
 std::string shape_text(const Signature& s) {
   std::string text = hv::to_string(s.shape);

@@ -62,6 +62,8 @@ std::vector<NameId> get_ids(Reader& in) {
   return ids;
 }
 
+std::int32_t device_of(const Op& op) { return op.input.device < 0 ? -1 : 0; }
+
 template <class T>
 base::Result<T> whole(Decoder& decoder, T value, const char* what) {
   if (decoder.in.done()) return value;
@@ -73,8 +75,8 @@ base::Result<T> whole(Decoder& decoder, T value, const char* what) {
 }  // namespace
 
 Signature signature_of(const Op& op) {
-  Signature s{op.kind, op.input.dtype,  op.reduce, op.prescale, op.postscale,
-              op.root, op.input.device, op.set,    op.group,    op.input.shape};
+  Signature s{op.kind, op.input.dtype, op.reduce, op.prescale, op.postscale,
+              op.root, device_of(op),  op.set,    op.group,    op.input.shape};
   if (rows_per_rank(op.kind, 1) > 0) s.shape[0] = -1;
   return s;
 }
@@ -88,7 +90,7 @@ bool matches(const Signature& s, const Op& op) {
           : s.shape == shape;
   return s.kind == op.kind && same_shape && s.dtype == op.input.dtype && s.reduce == op.reduce &&
          s.prescale == op.prescale && s.postscale == op.postscale && s.root == op.root &&
-         s.device == op.input.device && s.set == op.set && s.group == op.group;
+         s.device == device_of(op) && s.set == op.set && s.group == op.group;
 }
 
 std::vector<std::int64_t> rows_of(const Op& op) {

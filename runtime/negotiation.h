@@ -26,7 +26,7 @@ struct Signature {
   ReduceOp reduce = ReduceOp::kSum;
   double prescale = 1.0, postscale = 1.0;
   std::int32_t root = 0;
-  std::int32_t device = -1;
+  std::int32_t device = -1;  // -1: host memory, 0: a GPU; each rank has an ordinal of its own
   std::int32_t set = 0;
   std::uint32_t group = 0;
   Shape shape;

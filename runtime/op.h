@@ -34,6 +34,7 @@ std::size_t rows_per_rank(OpKind kind, std::size_t ranks);
 // Reducescatter: what rank `index` of `ranks` keeps; the first ones have one row more.
 std::int64_t share_of_rows(std::int64_t rows, int index, int ranks);
 
+class GpuPoint;
 class HandleState;
 struct Moments;
 
@@ -49,6 +50,7 @@ struct Op {
   std::uint32_t group = 0;              // runs with its own only; 0: with whatever fits
   std::vector<std::int64_t> splits;     // alltoall: rows for each rank of the set
   std::shared_ptr<HandleState> handle;  // null: another rank's, that has joined takes part in
+  std::shared_ptr<GpuPoint> ready;      // of a device tensor: from when on it may be touched
 };
 
 struct Batch {
@@ -64,6 +66,9 @@ struct Batch {
   // counts[op][from * ranks + to].
   std::vector<std::vector<std::int64_t>> counts;
   Moments* moments = nullptr;  // to be filled in, where the timeline wants it; see moments.h
+  const std::vector<int>* ranks = nullptr;  // of the set, ascending; valid during Backend::start
+
+  bool on_device() const { return !ops.empty() && ops.front().input.device >= 0; }
 };
 
 }  // namespace hv::runtime

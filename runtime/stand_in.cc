@@ -69,14 +69,31 @@ void fill_neutral(const TensorView& tensor, ReduceOp op) {
   }
 }
 
+base::Result<void> move_to(Gpu& gpu, Op& op) {
+  auto memory = gpu.allocate(op.input.bytes());
+  if (!memory) return base::fail(memory.error());
+  TensorView there = op.input;
+  there.data = memory->get();
+  there.device = gpu.device();
+  auto copied = gpu.copy(there.data, op.input.data, there.bytes(), nullptr);
+  if (!copied) return copied;
+  op.handle->set_output(there, std::move(*memory));
+  op.input = op.output = there;
+  return {};
+}
+
 }  // namespace
 
-std::optional<base::Error> fill_stand_in(Op& op) {
+std::optional<base::Error> fill_stand_in(Op& op, const std::function<base::Result<Gpu*>()>& gpu) {
+  const bool on_device = op.input.device >= 0;
   op.handle = std::make_shared<HandleState>(std::weak_ptr<Engine>(), now_ns());
   if (!has_data(op.kind)) return std::nullopt;
   if (auto error = op.handle->allocate_output(op.input.dtype, op.input.shape)) return error;
   op.input = op.output = op.handle->output();
   fill_neutral(op.input, op.reduce);
+  if (!on_device) return std::nullopt;
+  const auto moved = gpu().and_then([&](Gpu* to) { return move_to(*to, op); });
+  if (!moved) return moved.error();
   return std::nullopt;
 }
 

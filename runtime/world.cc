@@ -2,20 +2,45 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <map>
+#include <thread>
 #include <utility>
 
+#include "rendezvous/base/log.h"
 #include "rendezvous/codec.h"
 #include "runtime/raise.h"
 
 namespace hv::runtime {
+
+namespace {
+
+// For the launcher to say so and end the process, which holds on to a device and cannot let go.
+constexpr base::Millis kEndedByAgent{20000};
+constexpr int kStuck = 75;
+
+// An abort hangs in the driver or in NCCL: the job learns the first cause, and its agent ends this
+// process. Where there is none, it ends by itself, after time to report.
+void end_stuck_process(const std::shared_ptr<rendezvous::Store>& store, const base::Error& error) {
+  base::log(base::LogLevel::kFatal, base::describe(error));
+  if (store) store->report_fault(error);
+  std::thread([] {
+    std::this_thread::sleep_for(kEndedByAgent);
+    std::_Exit(kStuck);
+  }).detach();
+}
+
+}  // namespace
 
 WorldImpl::WorldImpl(Parts parts)
     : plane_(parts.plane),
       sets_(plane_.topology.rank, plane_.topology.size),
       hosts_(std::move(parts.hosts)),
       knobs_(parts.knobs),
+      generation_(parts.generation),
+      device_(parts.device),
       server_(std::move(parts.server)),
       store_(std::move(parts.store)),
       process_(::getpid()) {}
@@ -51,6 +76,9 @@ base::Result<void> WorldImpl::start(EngineParts parts, base::Deadline deadline) 
     parts.backends.push_back(std::move(*host));
   }
   parts.knobs = knobs_;
+  parts.open_gpu = [plugin = knobs_.gpu_plugin, options = gpu_options()] {
+    return open_gpu(plugin, options);
+  };
   for (int rank = 0; rank < topology().size; ++rank) parts.who.push_back(who(rank));
   if (store_) {
     parts.report_fault = [store = std::weak_ptr(store_),
@@ -153,11 +181,72 @@ std::shared_ptr<CommunicatorImpl> WorldImpl::communicator() {
   return {kept, impl.get()};
 }
 
+GpuOptions WorldImpl::gpu_options() const {
+  const auto seconds = [](auto number) {
+    return std::chrono::duration_cast<base::Millis>(std::chrono::duration<double>(number));
+  };
+  GpuOptions options;
+  options.driver = knobs_.cuda_library;
+  options.nccl = knobs_.nccl_library;
+  options.device = device_;
+  options.rank = topology().rank;
+  options.local_rank = topology().local_rank;
+  for (int rank = 0; rank < topology().size; ++rank) {
+    options.who.push_back(who(rank));
+    options.hosts.push_back(std::to_string(topology().host_of[rank]));
+  }
+  options.scope = "gpu/" + std::to_string(generation_);
+  options.store = store_;
+  options.buffer_bytes = static_cast<std::size_t>(knobs_.fusion_bytes);
+  if (knobs_.gpu_compression != "none") options.compression = knobs_.gpu_compression;
+  options.ranks_per_id = static_cast<int>(knobs_.nccl_ranks_per_id);
+  options.start_limit = seconds(knobs_.start_timeout_s);
+  options.batch_limit = seconds(knobs_.gpu_timeout_s);
+  options.abort_limit = seconds(knobs_.gpu_abort_timeout_s);
+  options.stuck = [store = std::weak_ptr(store_), self = who(topology().rank)](base::Error error) {
+    if (error.origin.empty()) error.origin = self;
+    end_stuck_process(store.lock(), error);
+  };
+  return options;
+}
+
+// Device tensors begin where their streams are now.
+void WorldImpl::order(std::vector<Op>& ops) const {
+  std::map<void*, std::shared_ptr<GpuPoint>> points;
+  for (Op& op : ops) {
+    const bool reads = op.input.device >= 0;
+    if (!reads && op.output.device < 0) continue;
+    auto ordered = gpu().and_then([&](Gpu* gpu) -> base::Result<void> {
+      for (const TensorView* tensor : {&op.input, &op.output}) {
+        if (tensor->data == nullptr) continue;
+        if (auto ok = gpu->check(*tensor); !ok) return ok;
+      }
+      auto& point = points[op.input.stream];
+      if (!point) {
+        auto marked = gpu->mark(op.input.stream);
+        if (!marked) return base::fail(marked.error());
+        point = std::move(*marked);
+      }
+      op.ready = point;
+      return {};
+    });
+    if (ordered) continue;
+    base::Error error = ordered.error();
+    error.text = std::string(to_string(op.kind)) + " '" + op.name + "': " + error.text;
+    raise(error);
+  }
+}
+
 std::string WorldImpl::who(int rank) const {
   return "rank " + std::to_string(rank) + " on " + hosts_[rank];
 }
 
-Handle WorldImpl::submit(Op op) { return Handle(value_or_raise(engine_->submit(std::move(op)))); }
+Handle WorldImpl::submit(Op op) {
+  std::vector<Op> one;
+  one.push_back(std::move(op));
+  order(one);
+  return Handle(value_or_raise(engine_->submit_group(std::move(one))));
+}
 
 // With HVRUN_DISABLE_GROUP_FUSION a group runs with its own tensors only, on all ranks alike.
 Handle WorldImpl::submit_group(std::string_view name, std::vector<Op> ops) {
@@ -165,6 +254,7 @@ Handle WorldImpl::submit_group(std::string_view name, std::vector<Op> ops) {
     const auto number = static_cast<std::uint32_t>(std::hash<std::string_view>()(name));
     for (Op& op : ops) op.group = number | 1;
   }
+  order(ops);
   return Handle(value_or_raise(engine_->submit_group(std::move(ops))));
 }
 

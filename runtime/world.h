@@ -32,6 +32,8 @@ class WorldImpl {
     std::vector<std::unique_ptr<Backend>> backends;  // empty: the host backend
     std::optional<std::string> recorder = {};        // see EngineParts
     std::vector<std::vector<int>> process_sets;      // to begin with
+    std::uint32_t generation = 0;                    // of worlds in this epoch
+    int device = -1;                                 // ordinal of this rank's GPU; -1: by local rank
   };
   // What init() does, with the environment as an argument. `identity` tells hosts apart; tests
   // pretend with it.
@@ -53,6 +55,9 @@ class WorldImpl {
   base::Result<ProcessSets::Set> add_set(const std::vector<int>& ranks);
   base::Result<void> remove_set(std::int32_t id);
 
+  // The GPU of this rank, which the first call opens.
+  base::Result<Gpu*> gpu() const { return engine_->gpu(); }
+
   std::shared_ptr<CommunicatorImpl> communicator();
   void ask_timeline(bool on, const std::string& path, bool mark_cycles);
   void shutdown();
@@ -60,12 +65,16 @@ class WorldImpl {
  private:
   base::Result<void> start(EngineParts parts, base::Deadline deadline);
   std::string who(int rank) const;
+  GpuOptions gpu_options() const;
+  void order(std::vector<Op>& ops) const;
   base::Result<std::int64_t> agree_on(Op op);
 
   DataPlane plane_;
   ProcessSets sets_;
   std::vector<std::string> hosts_;
   Knobs knobs_;
+  const std::uint32_t generation_;
+  const int device_;
   std::shared_ptr<rendezvous::ServerThread> server_;
   std::shared_ptr<rendezvous::Store> store_;
   std::shared_ptr<Engine> engine_;

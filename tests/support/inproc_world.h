@@ -23,6 +23,7 @@ struct InprocOptions {
   std::vector<int> hosts = {};  // ranks of each, instead of size and per_host
   runtime::Tuning tuning = {};
   std::vector<std::vector<int>> process_sets = {};
+  std::vector<int> devices = {};  // of each rank; empty: by local rank
 
   std::vector<int> ranks_per_host() const {
     if (!hosts.empty()) return hosts;
@@ -64,6 +65,7 @@ inline InprocWorlds make_inproc_worlds(const InprocOptions& options) {
       parts.process_sets = options.process_sets;
       parts.store = store;
       parts.knobs = options.knobs;
+      if (!options.devices.empty()) parts.device = options.devices[rank];
       results[rank] = runtime::WorldImpl::make(std::move(parts),
                                                base::Deadline::after(std::chrono::seconds(20)));
     });

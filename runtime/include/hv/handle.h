@@ -27,8 +27,14 @@ class HV_API Handle {
   void wait();        // throws the operation's error
   // False if the time passes first; the operation goes on and the tensors stay lent.
   bool wait_for(std::chrono::nanoseconds time);
+  // For device tensors: lets the work that is put on `stream` (a cudaStream_t) from now on wait for
+  // the result, instead of this thread, which waits only until the ranks have agreed and the
+  // operation is on the GPU. What goes wrong after that is thrown by wait(). What is not done by the
+  // GPU is waited for as by wait().
+  void wait_on(void* stream);
 
-  // What the runtime has made room for, valid while a copy of the handle lives; call after wait().
+  // What the runtime has made room for, valid while a copy of the handle lives; call after wait(),
+  // or after wait_on() for use on that stream. On the device where the input is.
   // Allgather: the rows of all ranks in order of rank. Alltoall: the rows that each rank sent here,
   // in order of rank. Reducescatter: this rank's rows. `index`: of the tensor in a group; a sparse
   // allreduce has its indices at 0, its values at 1.

@@ -29,8 +29,8 @@ enum class DType : std::uint8_t {
   kBFloat16 = 10,
   kUint32 = 11,
   kUint64 = 12,
-  kFloat8E4M3 = 13,  // moved, never reduced
-  kFloat8E5M2 = 14,  // moved, never reduced
+  kFloat8E4M3 = 13,  // moved; reduced only on GPUs, by NCCL 2.24 and later
+  kFloat8E5M2 = 14,  // as above
 };
 
 // Reduction. Values as in Horovod. kAverage divides the sum by the number of ranks.
@@ -87,12 +87,15 @@ HV_API std::int64_t element_count(const Shape& shape);  // product; 1 for a scal
 HV_API std::string to_string(const Shape& shape);       // "[3, 4]"
 
 // A dense row-major tensor in memory that the caller lends until the operation's handle is done.
-// device is -1 for host memory, else a CUDA device ordinal.
+// device is -1 for host memory, else the ordinal of the CUDA device that this rank uses: that of its
+// local rank among those it sees, or HVRUN_DEVICE. stream (a cudaStream_t; null: the default one)
+// orders a device tensor: an operation begins when the work that is on it at the call is done.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::kFloat32;
   Shape shape;
   int device = -1;
+  void* stream = nullptr;
 
   std::int64_t count() const { return element_count(shape); }
   std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(dtype); }
@@ -100,11 +103,15 @@ struct TensorView {
 
 template <class T>
 TensorView view(T* data, Shape shape) {
-  return {data, dtype_of<T>::value, std::move(shape), -1};
+  return {data, dtype_of<T>::value, std::move(shape)};
+}
+template <class T>
+TensorView device_view(T* data, Shape shape, int device, void* stream = nullptr) {
+  return {data, dtype_of<T>::value, std::move(shape), device, stream};
 }
 template <class T>
 TensorView view(std::span<T> data) {
-  return {data.data(), dtype_of<T>::value, {static_cast<std::int64_t>(data.size())}, -1};
+  return {data.data(), dtype_of<T>::value, {static_cast<std::int64_t>(data.size())}};
 }
 template <class T>
 TensorView view(std::vector<T>& data) {

@@ -118,7 +118,7 @@ TEST_F(CoordinatorTest, EveryFieldThatDiffersIsNamed) {
   add([](Signature& s) { s.reduce = ReduceOp::kMax; }, "reduction");
   add([](Signature& s) { s.prescale = 0.5; }, "prescale 1 on ranks 0-2, 0.5 on rank 3");
   add([](Signature& s) { s.postscale = 2; }, "postscale");
-  add([](Signature& s) { s.device = 1; }, "device host memory on ranks 0-2, GPU 1 on rank 3");
+  add([](Signature& s) { s.device = 0; }, "device host memory on ranks 0-2, a GPU on rank 3");
   add([](Signature& s) { s.kind = OpKind::kBroadcast; }, "operation allreduce on ranks 0-2");
   for (const Case& one : cases) {
     auto c = make();
