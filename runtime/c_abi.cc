@@ -9,10 +9,14 @@ namespace hv::runtime {
 namespace {
 
 thread_local std::string last_error;
+thread_local void* stream = nullptr;
 
 }  // namespace
 
 void set_last_error(const std::string& text) { last_error = text; }
+
+void* stream_of_this_thread() { return stream; }
+void set_stream_of_this_thread(void* other) { stream = other; }
 
 // Neither is ever destroyed: other threads, and static destructors, may still call.
 CWorld& CWorld::instance() {
@@ -143,7 +147,7 @@ hv_status wait_for(hv_handle handle, double seconds) {
 // What the caller asks about must be there already.
 std::shared_ptr<CHandle> finished(hv_handle handle) {
   auto kept = CHandles::instance().find(handle);
-  if (!kept->handle.done()) {
+  if (!kept->handle.done() && !kept->on_stream) {
     throw Error(ErrorCode::kUsage, "the operation is not done yet: hv_wait comes first");
   }
   return kept;
@@ -243,6 +247,18 @@ int hv_process_set_size(hv_set set) {
 hv_status hv_poll(hv_handle handle) { return wait_for(handle, 0); }
 
 hv_status hv_wait(hv_handle handle, double seconds) { return wait_for(handle, seconds); }
+
+hv_status hv_wait_on(hv_handle handle, void* on) {
+  return guarded([&] {
+    auto kept = CHandles::instance().find(handle);
+    kept->handle.wait_on(on);
+    kept->on_stream = true;
+  });
+}
+
+hv_status hv_set_stream(void* on) {
+  return guarded([&] { set_stream_of_this_thread(on); });
+}
 
 hv_status hv_output(hv_handle handle, int32_t index, hv_tensor* tensor) {
   return guarded([&] {

@@ -4,6 +4,7 @@
 // C++ API's exceptions, which guarded() turns into codes and a text for the calling thread.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -39,7 +40,8 @@ class CWorld {
 struct CHandle {
   Handle handle;
   std::mutex mutex;
-  std::map<int32_t, Shape> shapes;  // lent to who asked for outputs
+  std::map<int32_t, Shape> shapes;     // lent to who asked for outputs
+  std::atomic<bool> on_stream{false};  // hv_wait_on has returned
 };
 
 class CHandles {
@@ -56,6 +58,9 @@ class CHandles {
 };
 
 void set_last_error(const std::string& text);
+
+void* stream_of_this_thread();
+void set_stream_of_this_thread(void* stream);
 
 // Runs `call`; what it throws becomes a code.
 template <class Call>

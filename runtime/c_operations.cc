@@ -21,7 +21,8 @@ TensorView view_of(const hv_tensor* tensor) {
     refuse("a tensor of " + std::to_string(tensor->dims) + " dimensions without shape");
   }
   return {tensor->data, static_cast<DType>(tensor->dtype),
-          Shape(tensor->shape, tensor->shape + tensor->dims), tensor->device};
+          Shape(tensor->shape, tensor->shape + tensor->dims), tensor->device,
+          stream_of_this_thread()};
 }
 
 std::vector<TensorView> views_of(const hv_tensor* tensors, std::int32_t count) {

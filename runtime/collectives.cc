@@ -60,9 +60,7 @@ void check_alike(const Op& op, const TensorView& in, const TensorView& out) {
   }
 }
 
-bool is_float8(DType dtype) {
-  return dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2;
-}
+bool is_float8(DType dtype) { return dtype == DType::kFloat8E4M3 || dtype == DType::kFloat8E5M2; }
 
 void set_reduction(Op& op, const ReduceOptions& options) {
   const bool by_gpu = op.input.device >= 0 && is_float8(op.input.dtype);

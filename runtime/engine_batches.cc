@@ -26,11 +26,10 @@ std::vector<std::int64_t> rows_for_us(const Negotiator::Agreed& agreed, std::siz
 }
 
 base::Result<void> not_supported(const Op& op, const char* where) {
-  return base::fail(base::Code::kUnavailable,
-                    std::string(to_string(op.kind)) + " '" + op.name + "': " +
-                        std::string(to_string(op.reduce)) + " of " +
-                        std::string(to_string(op.input.dtype)) + " " + where +
-                        " is not supported here");
+  return base::fail(base::Code::kUnavailable, std::string(to_string(op.kind)) + " '" + op.name +
+                                                  "': " + std::string(to_string(op.reduce)) +
+                                                  " of " + std::string(to_string(op.input.dtype)) +
+                                                  " " + where + " is not supported here");
 }
 
 }  // namespace
@@ -56,7 +55,8 @@ void Engine::start_agreed(Negotiator::Agreed agreed) {
   if (!has_data(batch.kind) && batch.kind != OpKind::kBarrier) return on_done(flight, {});
   Done done = [this, flight](base::Result<void> result) { on_done(flight, std::move(result)); };
   if (batch.on_device()) return start_on_device(std::move(batch), std::move(done));
-  if (Backend* backend = backend_for(batch)) return backend->start(std::move(batch), std::move(done));
+  if (Backend* backend = backend_for(batch))
+    return backend->start(std::move(batch), std::move(done));
   done(not_supported(batch.ops.front(), "in host memory"));
 }
 

@@ -46,10 +46,9 @@ void detour_by_host(Gpu& gpu, Backend& host, Batch batch, Done done) {
   Batch on_host = as_host_batch(batch);
   detour->batch = std::move(batch);
   if (auto fetched = fetch(gpu, *detour, on_host); !fetched) return done(std::move(fetched));
-  host.start(std::move(on_host),
-             [detour, &gpu, done = std::move(done)](base::Result<void> result) {
-               done(result ? bring_back(gpu, *detour) : std::move(result));
-             });
+  host.start(std::move(on_host), [detour, &gpu, done = std::move(done)](base::Result<void> result) {
+    done(result ? bring_back(gpu, *detour) : std::move(result));
+  });
 }
 
 }  // namespace hv::runtime

@@ -33,7 +33,7 @@ class WorldImpl {
     std::optional<std::string> recorder = {};        // see EngineParts
     std::vector<std::vector<int>> process_sets;      // to begin with
     std::uint32_t generation = 0;                    // of worlds in this epoch
-    int device = -1;                                 // ordinal of this rank's GPU; -1: by local rank
+    int device = -1;  // ordinal of this rank's GPU; -1: by local rank
   };
   // What init() does, with the environment as an argument. `identity` tells hosts apart; tests
   // pretend with it.

@@ -1,4 +1,6 @@
 // The pack kernels, from their own source, over every size and alignment that makes a difference.
+#include "tests/gpu/standin/kernels.h"
+
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -6,7 +8,6 @@
 #include <vector>
 
 #include "hv/types.h"
-#include "tests/gpu/standin/kernels.h"
 
 namespace hv {
 namespace {
@@ -16,8 +17,8 @@ using runtime::nccl::kPlace;
 using runtime::nccl::kThreads;
 using runtime::nccl::PackArgs;
 
-const std::vector<std::size_t> kCounts{1, 2, 7, 15, 16, 17, 64, 1023, 4096, 4099, 65535, 65536, 65537,
-                                       131'073};
+const std::vector<std::size_t> kCounts{1,    2,    7,    15,    16,    17,    64,
+                                       1023, 4096, 4099, 65535, 65536, 65537, 131'073};
 
 struct Packing {
   std::vector<std::byte> tensors, buffer;

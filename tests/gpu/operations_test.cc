@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <random>
 
+#include "hv/hv_c.h"
 #include "tests/gpu/device_tensor.h"
 #include "tests/support/collective_check.h"
 #include "tests/support/error_of.h"
@@ -329,8 +331,7 @@ TEST(GpuStreams, OutputsAreUsableOnTheStreamBeforeTheyAreThere) {
     const TensorView output = handle.output();
     ASSERT_THAT(output.shape, ElementsAre(3));
     std::vector<std::int32_t> seen(3);
-    standin::enqueue(stream.stream,
-                     [&] { std::memcpy(seen.data(), output.data, output.bytes()); });
+    standin::enqueue(stream.stream, [&] { std::memcpy(seen.data(), output.data, output.bytes()); });
     stream.synchronize();
     EXPECT_THAT(seen, ElementsAre(0, 1, 1));
     handle.wait();
@@ -360,6 +361,42 @@ TEST(GpuStreams, ACapturedStreamIsRefused) {
   });
 }
 
+TEST(GpuCAbi, OrdersByTheThreadsStream) {
+  ::setenv("HVRUN_GPU_PLUGIN", HV_STANDIN_PLUGIN, 1);
+  ::setenv("HVRUN_CUDA_LIBRARY", HV_STANDIN_CUDA, 1);
+  ::setenv("HVRUN_NCCL_LIBRARY", HV_STANDIN_NCCL, 1);
+  ASSERT_EQ(hv_init(nullptr), HV_OK) << hv_last_error();
+  TestStream stream;
+  DeviceTensor tensor(0, DType::kFloat32, {64});
+  const std::int64_t extent = 64;
+  const hv_tensor t{tensor.view().data, HV_FLOAT32, 0, 1, &extent};
+  const hv_reduce_options sum{HV_SUM, 1, 2};
+  std::atomic<bool> open{false};
+  standin::enqueue(stream.stream, [&] {
+    while (!open) std::this_thread::yield();
+    for (auto& value : tensor.values<float>()) value = 4;
+  });
+  ASSERT_EQ(hv_set_stream(stream.stream), HV_OK);
+  hv_handle scaled = 0, gathered = 0;
+  ASSERT_EQ(hv_allreduce("t", &t, nullptr, &sum, 0, &scaled), HV_OK) << hv_last_error();
+  ASSERT_EQ(hv_wait_on(scaled, stream.stream), HV_OK) << hv_last_error();
+  ASSERT_EQ(hv_allgather("g", &t, 0, &gathered), HV_OK) << hv_last_error();
+  ASSERT_EQ(hv_wait_on(gathered, stream.stream), HV_OK) << hv_last_error();
+  hv_tensor output{};
+  ASSERT_EQ(hv_output(gathered, 0, &output), HV_OK) << hv_last_error();
+  EXPECT_EQ(output.device, 0);
+  EXPECT_EQ(hv_poll(gathered), HV_PENDING);
+  open = true;
+  stream.synchronize();
+  EXPECT_THAT(std::span(static_cast<float*>(output.data), 64), ::testing::Each(8.0F));
+  EXPECT_EQ(hv_wait(gathered, -1), HV_OK) << hv_last_error();
+  EXPECT_EQ(hv_wait(scaled, -1), HV_OK) << hv_last_error();
+  hv_set_stream(nullptr);
+  hv_release(scaled);
+  hv_release(gathered);
+  EXPECT_EQ(hv_shutdown(), HV_OK);
+}
+
 // ---- what is refused at the call -------------------------------------------------------------
 
 TEST(GpuRefusals, NameTheTensorAndTheDevice) {
@@ -378,10 +415,9 @@ TEST(GpuRefusals, NameTheTensorAndTheDevice) {
     auto elsewhere = other.view();
     elsewhere.device = mine;
     EXPECT_THAT(text(elsewhere), HasSubstr("but of GPU " + std::to_string(1 - mine)));
-    EXPECT_THAT(std::string(error_of([&] {
-                              world.allreduce("t", right.view(), view(host));
-                            }).what()),
-                HasSubstr("differ"));
+    EXPECT_THAT(
+        std::string(error_of([&] { world.allreduce("t", right.view(), view(host)); }).what()),
+        HasSubstr("differ"));
     world.allreduce("t", right.view()).wait();  // nothing is left of all that
   });
 }
@@ -390,9 +426,8 @@ TEST(GpuRefusals, HostAndDeviceOfOneNameAreAMismatch) {
   run_ranks(gpu_ranks({2}), [](World& world) {
     std::vector<float> host(4, 1);
     DeviceTensor device(world.local_rank(), DType::kFloat32, {4});
-    const Error error = error_of([&] {
-      world.allreduce("t", world.rank() == 0 ? view(host) : device.view()).wait();
-    });
+    const Error error = error_of(
+        [&] { world.allreduce("t", world.rank() == 0 ? view(host) : device.view()).wait(); });
     EXPECT_EQ(error.code(), ErrorCode::kMismatch);
     EXPECT_THAT(error.what(), HasSubstr("device host memory on rank 0, a GPU on rank 1"));
     world.allreduce("t", device.view()).wait();

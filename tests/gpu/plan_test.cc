@@ -168,7 +168,8 @@ TEST(GpuMeeting, TwoRanksOnOneDeviceAreNamedWithTheirMasks) {
   same[3].mask = "0";
   const auto text = judge(same, 256).error.text;
   EXPECT_THAT(text, HasSubstr("two ranks use the same GPU gpu-0"));
-  EXPECT_THAT(text, HasSubstr("rank 2 on h1 (local rank 0, device 0, CUDA_VISIBLE_DEVICES not set)"));
+  EXPECT_THAT(text,
+              HasSubstr("rank 2 on h1 (local rank 0, device 0, CUDA_VISIBLE_DEVICES not set)"));
   EXPECT_THAT(text, HasSubstr("rank 3 on h1 (local rank 1, device 0, CUDA_VISIBLE_DEVICES '0')"));
   EXPECT_EQ(judge(cards(4), 256).error.code, 0);  // the same one on two hosts is two
 }

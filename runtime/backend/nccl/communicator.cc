@@ -92,8 +92,9 @@ base::Result<void> Communicator::connect() {
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const std::string& text = verdict_->ids[i];
     if (text.size() != sizeof(UniqueId)) {
-      return base::fail(base::Code::kSystem, title() + ": ncclGetUniqueId failed on the rank where "
-                                                       "the others were to meet");
+      return base::fail(base::Code::kSystem, title() +
+                                                 ": ncclGetUniqueId failed on the rank where "
+                                                 "the others were to meet");
     }
     std::memcpy(&ids[i], text.data(), sizeof(UniqueId));
   }
@@ -101,9 +102,8 @@ base::Result<void> Communicator::connect() {
   const Device::Current current(*parts_.device);
   const int ranks = static_cast<int>(ranks_.size());
   if (ids.size() > 1) {
-    return checked(parts_.api->CommInitRankScalable(&comm_, ranks, index_,
-                                                    static_cast<int>(ids.size()), ids.data(),
-                                                    &config),
+    return checked(parts_.api->CommInitRankScalable(
+                       &comm_, ranks, index_, static_cast<int>(ids.size()), ids.data(), &config),
                    "ncclCommInitRankScalable");
   }
   return checked(parts_.api->CommInitRankConfig(&comm_, ranks, ids.front(), index_, &config),
@@ -117,9 +117,8 @@ base::Result<void> Communicator::connected() {
   if (!verdict_->registers) return {};
   void* handle = nullptr;  // goes with the communicator
   const Device::Current current(*parts_.device);
-  return checked(
-      parts_.api->CommRegister(comm_, parts_.buffer, parts_.buffer_bytes, &handle),
-      "ncclCommRegister");
+  return checked(parts_.api->CommRegister(comm_, parts_.buffer, parts_.buffer_bytes, &handle),
+                 "ncclCommRegister");
 }
 
 // The deadline has passed: whose communicator has not come up either?

@@ -15,8 +15,8 @@ base::Result<CudaApi> open_cuda(const std::string& path) {
     if (std::filesystem::exists("/dev/kfd", none)) {
       amd = ". This host has an AMD device (/dev/kfd), for which the plug-in has no kernels";
     }
-    return base::fail(base::Code::kUnavailable, "the CUDA driver is missing. Tried: " +
-                                                    library.error().text + amd);
+    return base::fail(base::Code::kUnavailable,
+                      "the CUDA driver is missing. Tried: " + library.error().text + amd);
   }
   CudaApi api{};
   api.path = library->path();

@@ -23,9 +23,8 @@ std::string mask() {
 
 base::Result<int> choose(const CudaApi& api, int wanted, int local_rank) {
   if (const CudaCode code = api.Init(0); code != kCudaSuccess) {
-    return base::fail(base::Code::kUnavailable,
-                      "there is no device: cuInit of " + api.path + " says " + text_of(api, code) +
-                          "; " + mask());
+    return base::fail(base::Code::kUnavailable, "there is no device: cuInit of " + api.path +
+                                                    " says " + text_of(api, code) + "; " + mask());
   }
   int count = 0;
   if (const CudaCode code = api.DeviceGetCount(&count); code != kCudaSuccess || count == 0) {
@@ -34,13 +33,12 @@ base::Result<int> choose(const CudaApi& api, int wanted, int local_rank) {
   }
   const int ordinal = wanted >= 0 ? wanted : local_rank;
   if (ordinal < count) return ordinal;
-  return base::fail(
-      base::Code::kUnavailable,
-      "there is no device for this rank: " +
-          (wanted >= 0 ? "HVRUN_DEVICE is " + std::to_string(wanted)
-                       : "its local rank is " + std::to_string(local_rank)) +
-          ", and " + std::to_string(count) + " are visible; " + mask() +
-          ". Start at most one rank per device, or set HVRUN_DEVICE");
+  return base::fail(base::Code::kUnavailable,
+                    "there is no device for this rank: " +
+                        (wanted >= 0 ? "HVRUN_DEVICE is " + std::to_string(wanted)
+                                     : "its local rank is " + std::to_string(local_rank)) +
+                        ", and " + std::to_string(count) + " are visible; " + mask() +
+                        ". Start at most one rank per device, or set HVRUN_DEVICE");
 }
 
 }  // namespace

@@ -47,7 +47,8 @@ class Device : public std::enable_shared_from_this<Device> {
   // A recorded event, whose event goes back for another use.
   class Point final : public GpuPoint {
    public:
-    Point(std::shared_ptr<Device> device, Event event) : device_(std::move(device)), event_(event) {}
+    Point(std::shared_ptr<Device> device, Event event)
+        : device_(std::move(device)), event_(event) {}
     ~Point() override;
     base::Result<void> hold_back(void* stream) override;
     base::Result<bool> reached() const;

@@ -5,7 +5,8 @@ asm(".pushsection .rodata\n"
     ".balign 64\n"
     ".globl hv_kernel_image_begin\n"
     "hv_kernel_image_begin:\n"
-    ".incbin \"" HV_KERNEL_IMAGE "\"\n"
+    ".incbin \"" HV_KERNEL_IMAGE
+    "\"\n"
     ".globl hv_kernel_image_end\n"
     "hv_kernel_image_end:\n"
     ".popsection\n");

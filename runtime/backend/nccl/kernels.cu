@@ -164,8 +164,8 @@ __device__ void copy_bytes(const unsigned char* from, unsigned char* to, Size co
                            count / 8, 1);
   }
   if (address % 4 == 0 && count % 4 == 0) {
-    return move<int, true>(reinterpret_cast<const unsigned*>(from),
-                           reinterpret_cast<unsigned*>(to), 0, count / 4, 1);
+    return move<int, true>(reinterpret_cast<const unsigned*>(from), reinterpret_cast<unsigned*>(to),
+                           0, count / 4, 1);
   }
   if (address % 2 == 0 && count % 2 == 0) {
     return move<int, true>(reinterpret_cast<const unsigned short*>(from),

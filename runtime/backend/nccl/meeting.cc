@@ -149,8 +149,8 @@ base::Result<Verdict> meet(const Invitation& invitation, const Card& own, base::
       return base::fail(told.error());
     }
   } else {
-    auto laid = store.set(card_key(invitation.scope, invitation.index),
-                          rendezvous::encode_body(own));
+    auto laid =
+        store.set(card_key(invitation.scope, invitation.index), rendezvous::encode_body(own));
     if (!laid) return base::fail(laid.error());
     // The first rank knows better who is missing, so it gets the chance to say so.
     const auto later = base::Deadline::at(deadline.time() + std::chrono::seconds(2));

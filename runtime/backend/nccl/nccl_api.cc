@@ -11,8 +11,7 @@ std::string nccl_version_text(int version) {
 }
 
 base::Result<NcclApi> open_nccl(const std::string& path) {
-  auto library =
-      Library::open(path, {"libnccl.so.2", "libnccl.so", "librccl.so.1", "librccl.so"});
+  auto library = Library::open(path, {"libnccl.so.2", "libnccl.so", "librccl.so.1", "librccl.so"});
   if (!library) {
     return base::fail(base::Code::kUnavailable,
                       "NCCL is missing. Tried: " + library.error().text +
@@ -40,19 +39,17 @@ base::Result<NcclApi> open_nccl(const std::string& path) {
   library->need(api.Recv, "ncclRecv");
   if (api.GetVersion != nullptr) (void)api.GetVersion(&api.version);
   if (api.GetVersion != nullptr && api.version < kOldestNccl) {
-    return base::fail(base::Code::kUnavailable,
-                      "NCCL " + nccl_version_text(api.version) + " (" + api.path +
-                          ") is too old; 2.18 is the oldest that works");
+    return base::fail(base::Code::kUnavailable, "NCCL " + nccl_version_text(api.version) + " (" +
+                                                    api.path +
+                                                    ") is too old; 2.18 is the oldest that works");
   }
   if (!library->lacking().empty()) {
-    return base::fail(base::Code::kUnavailable,
-                      api.path + " is not NCCL 2.18 or newer: it lacks " +
-                          base::join(library->lacking(), ", "));
+    return base::fail(base::Code::kUnavailable, api.path + " is not NCCL 2.18 or newer: it lacks " +
+                                                    base::join(library->lacking(), ", "));
   }
   api.MemAlloc = library->find<NcclCode(void**, std::size_t)>("ncclMemAlloc");
   api.MemFree = library->find<NcclCode(void*)>("ncclMemFree");
-  api.CommRegister =
-      library->find<NcclCode(Comm, void*, std::size_t, void**)>("ncclCommRegister");
+  api.CommRegister = library->find<NcclCode(Comm, void*, std::size_t, void**)>("ncclCommRegister");
   api.CommDeregister = library->find<NcclCode(Comm, void*)>("ncclCommDeregister");
   api.CommInitRankScalable =
       library->find<NcclCode(Comm*, int, int, int, UniqueId*, Config*)>("ncclCommInitRankScalable");

@@ -33,8 +33,8 @@ NcclBackend::NcclBackend(std::shared_ptr<Device> device, std::shared_ptr<const N
 Result<std::unique_ptr<NcclBackend>> NcclBackend::make(std::shared_ptr<Device> device,
                                                        std::shared_ptr<const NcclApi> api,
                                                        GpuOptions options) {
-  auto backend = std::make_unique<NcclBackend>(std::move(device), std::move(api),
-                                               std::move(options));
+  auto backend =
+      std::make_unique<NcclBackend>(std::move(device), std::move(api), std::move(options));
   if (auto made = backend->make_buffer(); !made) return base::fail(made.error());
   return backend;
 }
@@ -158,8 +158,8 @@ Result<void> NcclBackend::call(const Call& c, Communicator& communicator) {
   void* stream = device_->stream();
   switch (c.kind) {
     case Kind::kAllReduce:
-      return communicator.checked(
-          api_->AllReduce(c.in, c.out, c.count, c.type, c.op, comm, stream), "ncclAllReduce");
+      return communicator.checked(api_->AllReduce(c.in, c.out, c.count, c.type, c.op, comm, stream),
+                                  "ncclAllReduce");
     case Kind::kAllGather:
       return communicator.checked(api_->AllGather(c.in, c.out, c.count, c.type, comm, stream),
                                   "ncclAllGather");
@@ -251,9 +251,8 @@ Result<void> NcclBackend::watch() {
   const Flight& first = flights_.front();
   if (options_.batch_limit.count() == 0 || now - first.since < options_.batch_limit) return {};
   return base::fail(base::Code::kTimeout,
-                    title(first.batch) + ": not done on GPU " +
-                        std::to_string(device_->ordinal()) + " after " +
-                        std::to_string(options_.batch_limit.count() / 1000) +
+                    title(first.batch) + ": not done on GPU " + std::to_string(device_->ordinal()) +
+                        " after " + std::to_string(options_.batch_limit.count() / 1000) +
                         " s (HVRUN_GPU_TIMEOUT), " +
                         (first.point ? "although it is on the stream: a peer is stuck, or work "
                                        "before it on the stream is"
@@ -287,6 +286,8 @@ std::shared_ptr<NcclBackend::Ending> NcclBackend::end(std::vector<Comm> comms, b
         (void)api->CommDestroy(comm);
       }
     }
+    // What was behind the calls on the stream still touches tensors.
+    if (abort) (void)device->api().StreamSynchronize(device->stream());
     ending->over = true;
   }).detach();
   return ending;
@@ -317,9 +318,9 @@ bool NcclBackend::finish_failing() {
   base::Error error = *failure_;
   if (!aborting_->over) {
     if (!abort_deadline_.passed()) return false;
-    error.text += "; then ncclCommAbort did not return within " +
+    error.text += "; then NCCL or the GPU did not let go within " +
                   std::to_string(options_.abort_limit.count() / 1000.0).substr(0, 4) +
-                  " s, so that this process can not go on";
+                  " s (HVRUN_GPU_ABORT_TIMEOUT), so that this process can not go on";
     if (options_.stuck) options_.stuck(error);
   }
   aborting_.reset();

@@ -3,8 +3,8 @@
 // Thread: the baton holder's, except abort(). A batch is put on the stream as soon as the
 // communicator of its set is up, and watched until the stream has done it: by its event, by NCCL's
 // word about its peers, by the clock. Owner: communicators, the fusion buffer. Failure: the first
-// error ends all batches, after every communicator has been aborted by one thread of their own; an
-// abort that does not return in time is told to GpuOptions::stuck.
+// error ends all batches, after every communicator has been aborted, by one thread of their own,
+// and the stream is empty; where that does not come in time, GpuOptions::stuck is told.
 #pragma once
 
 #include <atomic>

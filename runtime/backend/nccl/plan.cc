@@ -212,8 +212,7 @@ void add_alltoall(Step& step, const Batch& batch, std::size_t ranks, std::size_t
     const auto peer_rank = static_cast<int>(peer);
     const auto out = static_cast<std::size_t>(counts[index * ranks + peer]) * size_of(batch.dtype);
     const auto in = static_cast<std::size_t>(counts[peer * ranks + index]) * size_of(batch.dtype);
-    step.calls.push_back(
-        {Call::Kind::kSend, from, nullptr, out, kNcclUint8, kNcclSum, peer_rank});
+    step.calls.push_back({Call::Kind::kSend, from, nullptr, out, kNcclUint8, kNcclSum, peer_rank});
     step.calls.push_back({Call::Kind::kRecv, nullptr, to, in, kNcclUint8, kNcclSum, peer_rank});
     from += out;
     to += in;
@@ -299,7 +298,8 @@ std::vector<Step> make_steps(const Batch& batch, const std::vector<int>& ranks, 
     case OpKind::kRemoveSet:
       break;
   }
-  for (Step& one : steps) std::erase_if(one.calls, [](const Call& call) { return call.count == 0; });
+  for (Step& one : steps)
+    std::erase_if(one.calls, [](const Call& call) { return call.count == 0; });
   return steps;
 }
 

@@ -30,8 +30,7 @@ class NcclGpu final : public Gpu {
   base::Result<std::shared_ptr<void>> allocate(std::size_t bytes) override {
     return device_->allocate(bytes);
   }
-  base::Result<void> copy(void* to, const void* from, std::size_t bytes,
-                          GpuPoint* point) override {
+  base::Result<void> copy(void* to, const void* from, std::size_t bytes, GpuPoint* point) override {
     return device_->copy(to, from, bytes, point);
   }
   Backend& backend() override { return *backend_; }

@@ -29,8 +29,8 @@ class HV_API Handle {
   bool wait_for(std::chrono::nanoseconds time);
   // For device tensors: lets the work that is put on `stream` (a cudaStream_t) from now on wait for
   // the result, instead of this thread, which waits only until the ranks have agreed and the
-  // operation is on the GPU. What goes wrong after that is thrown by wait(). What is not done by the
-  // GPU is waited for as by wait().
+  // operation is on the GPU. What goes wrong after that is thrown by wait(). What is not done by
+  // the GPU is waited for as by wait().
   void wait_on(void* stream);
 
   // What the runtime has made room for, valid while a copy of the handle lives; call after wait(),

@@ -23,7 +23,7 @@ extern "C" {
 /* The first number grows when something that was there changes, the second when something is
  * added. A program built with 1.x works with every library of 1.y, y >= x. */
 #define HV_C_MAJOR 1
-#define HV_C_MINOR 0
+#define HV_C_MINOR 1
 HV_C_API int hv_c_version(void);     /* of the library: major * 1000 + minor */
 HV_C_API const char* hv_build(void); /* version and build, for people */
 
@@ -124,10 +124,15 @@ enum { /* reductions */
 typedef struct hv_tensor { /* dense, row-major */
   void* data;
   int32_t dtype;
-  int32_t device; /* -1: host memory, else a CUDA ordinal */
+  int32_t device; /* -1: host memory, else the ordinal of this rank's CUDA device */
   int32_t dims;
   const int64_t* shape;
 } hv_tensor;
+
+/* From 1.1 on: the stream (a cudaStream_t; NULL, as in the beginning: the default one) that orders
+ * the device tensors of the operations that this thread submits from now on: an operation begins
+ * when the work that is on the stream then is done. */
+HV_C_API hv_status hv_set_stream(void* stream);
 
 typedef struct hv_reduce_options {
   int32_t op;
@@ -173,6 +178,10 @@ HV_C_API hv_status hv_poll(hv_handle handle);
 /* The same, but waits up to `seconds`; negative: as long as it takes. After HV_PENDING the
  * operation goes on and its tensors stay lent. */
 HV_C_API hv_status hv_wait(hv_handle handle, double seconds);
+/* From 1.1 on: lets the work that is put on `stream` from now on wait for the result of device
+ * tensors, instead of this thread, which waits only until the operation is on the GPU. Its output
+ * can be used on that stream then. What goes wrong later hv_wait and hv_poll tell. */
+HV_C_API hv_status hv_wait_on(hv_handle handle, void* stream);
 /* What the runtime has made room for, after HV_OK; `index`: of the tensor in a group. The memory
  * and the shape are valid until the handle is released. */
 HV_C_API hv_status hv_output(hv_handle handle, int32_t index, hv_tensor* tensor);

@@ -87,9 +87,9 @@ HV_API std::int64_t element_count(const Shape& shape);  // product; 1 for a scal
 HV_API std::string to_string(const Shape& shape);       // "[3, 4]"
 
 // A dense row-major tensor in memory that the caller lends until the operation's handle is done.
-// device is -1 for host memory, else the ordinal of the CUDA device that this rank uses: that of its
-// local rank among those it sees, or HVRUN_DEVICE. stream (a cudaStream_t; null: the default one)
-// orders a device tensor: an operation begins when the work that is on it at the call is done.
+// device is -1 for host memory, else the ordinal of the CUDA device that this rank uses: that of
+// its local rank among those it sees, or HVRUN_DEVICE. stream (a cudaStream_t; null: the default
+// one) orders a device tensor: an operation begins when the work that is on it at the call is done.
 struct TensorView {
   void* data = nullptr;
   DType dtype = DType::kFloat32;

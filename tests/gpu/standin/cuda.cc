@@ -102,7 +102,8 @@ int devices() {
 thread_local std::deque<Context> current;
 
 int current_device() {
-  return current.empty() ? 0 : static_cast<int>(reinterpret_cast<std::uintptr_t>(current.back())) - 1;
+  return current.empty() ? 0
+                         : static_cast<int>(reinterpret_cast<std::uintptr_t>(current.back())) - 1;
 }
 
 }  // namespace

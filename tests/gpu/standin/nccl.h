@@ -32,7 +32,7 @@ class Communicator {
 
   const int ranks, rank;
   std::atomic<bool> aborted{false};
-  std::atomic<long> done{0};  // groups
+  std::atomic<int> running{0};  // groups that may touch memory
   std::chrono::steady_clock::time_point busy_until{};
 
  private:

@@ -40,6 +40,12 @@ NcclCode run_group() {
   if (group.posted.empty()) return kNcclSuccess;
   auto comm = reinterpret_cast<Held*>(group.comm)->communicator;
   standin::enqueue(group.stream, [comm, posted = std::move(group.posted)] {
+    struct Running {
+      explicit Running(std::atomic<int>& running) : count(running) { ++count; }
+      ~Running() { --count; }
+      std::atomic<int>& count;
+    } running(comm->running);
+    if (comm->aborted) return;
     std::vector<Transfer> sends, receives;
     for (const Posted& one : posted) {
       sends.insert(sends.end(), one.sends.begin(), one.sends.end());
@@ -49,7 +55,6 @@ NcclCode run_group() {
     for (const Posted& one : posted) {
       if (one.finish) one.finish();
     }
-    ++comm->done;
   });
   group.posted.clear();
   if (const long ms = standin::fault("group-slow", comm->rank)) {
@@ -73,7 +78,8 @@ std::byte* mutable_bytes(const void* at) { return static_cast<std::byte*>(const_
 // the input goes to whom.
 template <class Part, class Finish>
 Posted gather(Communicator& comm, Part part, std::size_t bytes, Finish finish) {
-  auto memory = std::make_shared<std::vector<std::byte>>(bytes * static_cast<std::size_t>(comm.ranks));
+  auto memory =
+      std::make_shared<std::vector<std::byte>>(bytes * static_cast<std::size_t>(comm.ranks));
   Posted posted;
   for (int peer = 0; peer < comm.ranks; ++peer) {
     if (Transfer out{peer, nullptr, 0}; part(peer, out)) posted.sends.push_back(out);
@@ -103,7 +109,7 @@ EXPORT NcclCode ncclGetVersion(int* version) {
   return kNcclSuccess;
 }
 EXPORT const char* ncclGetErrorString(NcclCode code) {
-  return code == kRemoteError ? "remote process exited or there was a network error"
+  return code == kRemoteError   ? "remote process exited or there was a network error"
          : code == kNcclSuccess ? "no error"
                                 : "unhandled system error";
 }
@@ -131,8 +137,8 @@ EXPORT NcclCode ncclCommGetAsyncError(Comm comm, NcclCode* code) {
   const bool busy = std::chrono::steady_clock::now() < c.busy_until;
   const bool up = c.complete() && !standin::fault("init-hangs", c.rank);
   *code = standin::fault("async-error", c.rank) ? kRemoteError
-          : busy || !up                          ? kNcclInProgress
-                                                 : kNcclSuccess;
+          : busy || !up                         ? kNcclInProgress
+                                                : kNcclSuccess;
   return kNcclSuccess;
 }
 EXPORT NcclCode ncclCommFinalize(Comm) {
@@ -150,6 +156,7 @@ EXPORT NcclCode ncclCommAbort(Comm comm) {
   }
   standin::count("abort");
   of(comm).aborted = true;
+  while (of(comm).running > 0) std::this_thread::yield();
   delete reinterpret_cast<Held*>(comm);
   return kNcclSuccess;
 }

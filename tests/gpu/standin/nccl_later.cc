@@ -18,7 +18,9 @@ EXPORT NcclCode ncclMemAlloc(void** memory, std::size_t bytes) {
   *memory = reinterpret_cast<void*>(address);
   return code;
 }
-EXPORT NcclCode ncclMemFree(void* memory) { return cuMemFree_v2(reinterpret_cast<Address>(memory)); }
+EXPORT NcclCode ncclMemFree(void* memory) {
+  return cuMemFree_v2(reinterpret_cast<Address>(memory));
+}
 EXPORT NcclCode ncclCommRegister(Comm, void*, std::size_t, void** handle) {
   standin::count("register");
   *handle = nullptr;

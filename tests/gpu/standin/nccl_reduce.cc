@@ -52,7 +52,8 @@ void run(int op, const std::vector<const std::byte*>& inputs, std::byte* out, st
   };
   for (std::size_t i = 0; i < count; ++i) {
     C value = element(inputs.front(), i);
-    for (std::size_t k = 1; k < inputs.size(); ++k) value = apply<C>(op, value, element(inputs[k], i));
+    for (std::size_t k = 1; k < inputs.size(); ++k)
+      value = apply<C>(op, value, element(inputs[k], i));
     if (op == kNcclAvg) value = static_cast<C>(value / static_cast<C>(inputs.size()));
     const Stored stored = As::store(value);
     std::memcpy(out + i * sizeof stored, &stored, sizeof stored);

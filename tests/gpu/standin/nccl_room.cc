@@ -15,7 +15,8 @@ Communicator::Communicator(const hv::runtime::nccl::UniqueId& id, int n, int r)
     : ranks(n),
       rank(r),
       path_(id.bytes),
-      bytes_(sizeof(Room) + sizeof(Mailbox) * static_cast<std::size_t>(n) * static_cast<std::size_t>(n)) {
+      bytes_(sizeof(Room) +
+             sizeof(Mailbox) * static_cast<std::size_t>(n) * static_cast<std::size_t>(n)) {
   const int fd = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return;
   if (::ftruncate(fd, static_cast<off_t>(bytes_)) == 0) {
