@@ -236,6 +236,10 @@ int hv_process_set_ranks(hv_set set, int32_t* ranks, int32_t capacity) {
       [&] { return copy_out(CWorld::instance().set(set).ranks(), ranks, capacity); });
 }
 
+int hv_device(void) {
+  return number_or_minus_one([] { return CWorld::instance().world().device(); });
+}
+
 int hv_process_set_rank(hv_set set) {
   return number_or_minus_one([&] { return CWorld::instance().set(set).rank(); });
 }

@@ -55,8 +55,8 @@ void Engine::start_agreed(Negotiator::Agreed agreed) {
   if (!has_data(batch.kind) && batch.kind != OpKind::kBarrier) return on_done(flight, {});
   Done done = [this, flight](base::Result<void> result) { on_done(flight, std::move(result)); };
   if (batch.on_device()) return start_on_device(std::move(batch), std::move(done));
-  if (Backend* backend = backend_for(batch))
-    return backend->start(std::move(batch), std::move(done));
+  Backend* backend = backend_for(batch);
+  if (backend) return backend->start(std::move(batch), std::move(done));
   done(not_supported(batch.ops.front(), "in host memory"));
 }
 

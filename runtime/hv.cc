@@ -12,6 +12,7 @@ int World::size() const { return impl_->topology().size; }
 int World::local_rank() const { return impl_->topology().local_rank; }
 int World::local_size() const { return static_cast<int>(impl_->topology().local_ranks().size()); }
 int World::host_count() const { return static_cast<int>(impl_->topology().hosts.size()); }
+int World::device() const { return runtime::value_or_raise(impl_->gpu())->device(); }
 std::string World::host() const { return impl_->host(); }
 
 int World::cross_rank() const {

@@ -76,9 +76,8 @@ base::Result<void> WorldImpl::start(EngineParts parts, base::Deadline deadline) 
     parts.backends.push_back(std::move(*host));
   }
   parts.knobs = knobs_;
-  parts.open_gpu = [plugin = knobs_.gpu_plugin, options = gpu_options()] {
-    return open_gpu(plugin, options);
-  };
+  // Nothing asks for it after the engine has been stopped, which the destructor does.
+  parts.open_gpu = [this] { return open_gpu(knobs_.gpu_plugin, gpu_options()); };
   for (int rank = 0; rank < topology().size; ++rank) parts.who.push_back(who(rank));
   if (store_) {
     parts.report_fault = [store = std::weak_ptr(store_),
@@ -214,8 +213,7 @@ GpuOptions WorldImpl::gpu_options() const {
 void WorldImpl::order(std::vector<Op>& ops) const {
   std::map<void*, std::shared_ptr<GpuPoint>> points;
   for (Op& op : ops) {
-    const bool reads = op.input.device >= 0;
-    if (!reads && op.output.device < 0) continue;
+    if (op.input.device < 0 && op.output.device < 0) continue;
     auto ordered = gpu().and_then([&](Gpu* gpu) -> base::Result<void> {
       for (const TensorView* tensor : {&op.input, &op.output}) {
         if (tensor->data == nullptr) continue;

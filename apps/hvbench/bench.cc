@@ -40,6 +40,12 @@ Memory::Memory(Communicator& communicator, BufferKind kind, std::size_t bytes) {
   bytes_ = {static_cast<std::byte*>(data), bytes};
 }
 
+Memory::Memory(CudaDevice& device, std::size_t bytes) {
+  bytes = std::max(aligned(bytes), kAlignment);
+  private_ = device.allocate(bytes);
+  bytes_ = {static_cast<std::byte*>(private_.get()), bytes};
+}
+
 Bench::Bench(World world, const Options& options)
     : world_(world),
       communicator_(world.communicator()),
@@ -49,6 +55,27 @@ Bench::Bench(World world, const Options& options)
   for (int rank = 0; rank < world_.size(); ++rank) {
     inputs_.push_back(input_pattern(options.dtype, options.reduce, rank, world_.size()));
   }
+  if (options.cuda) device_ = CudaDevice::open(world_);
+}
+
+TensorView Bench::make_view(std::int64_t count) const {
+  return {nullptr, options_.dtype, {count}, device_ ? device_->ordinal() : -1};
+}
+
+// A tensor's bytes for the host to write, then written; or to read.
+std::span<std::byte> Bench::to_write(const TensorView& tensor) {
+  if (!device_) return memory_of(tensor);
+  stage_.resize(tensor.bytes());
+  return stage_;
+}
+void Bench::written(const TensorView& tensor) {
+  if (device_) device_->copy(tensor.data, stage_.data(), stage_.size());
+}
+std::span<const std::byte> Bench::to_read(const TensorView& tensor) {
+  if (!device_) return memory_of(tensor);
+  stage_.resize(tensor.bytes());
+  device_->copy(stage_.data(), tensor.data, stage_.size());
+  return stage_;
 }
 
 // Kept from step to step, since allocating shared memory is collective and slow. All ranks call
@@ -56,11 +83,12 @@ Bench::Bench(World world, const Options& options)
 void Bench::reserve(std::size_t in_bytes, std::size_t out_bytes) {
   if (in_.bytes().size() < in_bytes) {
     in_ = {};
-    in_ = Memory(communicator_, options_.buffer, in_bytes);
+    in_ = device_ ? Memory(*device_, in_bytes) : Memory(communicator_, options_.buffer, in_bytes);
   }
   if (out_.bytes().size() < out_bytes) {
     out_ = {};
-    out_ = Memory(communicator_, options_.buffer, out_bytes);
+    out_ =
+        device_ ? Memory(*device_, out_bytes) : Memory(communicator_, options_.buffer, out_bytes);
   }
 }
 
@@ -75,8 +103,8 @@ std::vector<Bench::Tensor> Bench::lay_out(const std::vector<std::int64_t>& count
     tensor.index = static_cast<std::int64_t>(tensors.size());
     const bool in_blocks = has_blocks(op) && op != Operation::kAllgather;
     const bool out_blocks = has_blocks(op) && op != Operation::kReducescatter;
-    tensor.in = {nullptr, options_.dtype, {in_blocks ? count * ranks : count}, -1};
-    tensor.out = {nullptr, options_.dtype, {out_blocks ? count * ranks : count}, -1};
+    tensor.in = make_view(in_blocks ? count * ranks : count);
+    tensor.out = make_view(out_blocks ? count * ranks : count);
     in_bytes += aligned(tensor.in.bytes());
     if (has_blocks(op)) out_bytes += aligned(tensor.out.bytes());
     tensors.push_back(std::move(tensor));
@@ -94,17 +122,19 @@ std::vector<Bench::Tensor> Bench::lay_out(const std::vector<std::int64_t>& count
   return tensors;
 }
 
-void Bench::rewrite(const Tensor& tensor, std::int64_t step) const {
+void Bench::rewrite(const Tensor& tensor, std::int64_t step) {
   const bool receives = options_.op == Operation::kBroadcast && world_.rank() != kRoot;
-  const auto in = memory_of(tensor.in);
+  const auto in = to_write(tensor.in);
   if (receives) {
     std::memset(in.data(), kGarbage, in.size());
   } else {
     input_.fill(in, phase(step, tensor.index));
   }
-  if (has_blocks(options_.op)) {
-    std::memset(tensor.out.data, kGarbage, tensor.out.bytes());
-  }
+  written(tensor.in);
+  if (!has_blocks(options_.op)) return;
+  const auto out = to_write(tensor.out);
+  std::memset(out.data(), kGarbage, out.size());
+  written(tensor.out);
 }
 
 GatherCounts Bench::even(const Tensor& tensor) const {
@@ -112,6 +142,7 @@ GatherCounts Bench::even(const Tensor& tensor) const {
 }
 
 void Bench::call_raw(const Tensor& tensor) {
+  if (device_) return device_->plain_allreduce(tensor.in, options_.reduce);
   switch (options_.op) {
     case Operation::kAllreduce:
       return communicator_.allreduce(tensor.in, options_.reduce);
@@ -168,9 +199,8 @@ double Bench::time_step(const std::vector<Tensor>& tensors, bool raw) {
   return std::chrono::duration<double, std::micro>(end - start).count();
 }
 
-std::int64_t Bench::count_wrong(const Tensor& tensor, const TensorView& result,
-                                std::int64_t step) const {
-  const auto bytes = memory_of(result);
+std::int64_t Bench::count_wrong(const Tensor& tensor, const TensorView& result, std::int64_t step) {
+  const auto bytes = to_read(result);
   const auto at = phase(step, tensor.index);
   const std::int64_t own_block = world_.rank() * tensor.count;
   switch (options_.op) {
@@ -198,8 +228,7 @@ std::int64_t Bench::count_wrong(const Tensor& tensor, const TensorView& result,
   return 0;
 }
 
-std::int64_t Bench::count_wrong(const std::vector<Tensor>& tensors, std::int64_t step,
-                                bool raw) const {
+std::int64_t Bench::count_wrong(const std::vector<Tensor>& tensors, std::int64_t step, bool raw) {
   std::int64_t wrong = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const bool in_handle = has_blocks(options_.op) && !raw;
@@ -210,6 +239,7 @@ std::int64_t Bench::count_wrong(const std::vector<Tensor>& tensors, std::int64_t
 
 Figures Bench::measure(const std::vector<std::int64_t>& counts, bool raw) {
   const auto tensors = lay_out(counts);
+  if (device_ && raw) device_->start_plain(world_);
   std::vector<double> times;
   std::vector<std::int64_t> wrong{0};
   for (int step = 0; step < options_.warmup + options_.iters; ++step) {
@@ -219,7 +249,7 @@ Figures Bench::measure(const std::vector<std::int64_t>& counts, bool raw) {
     wrong[0] += count_wrong(tensors, step, raw);
   }
   Figures figures;
-  if (raw) figures.algorithm = communicator_.algorithm();
+  if (raw) figures.algorithm = device_ ? "nccl" : communicator_.algorithm();
   communicator_.allreduce(view(times), ReduceOp::kMax);
   communicator_.allreduce(view(wrong), ReduceOp::kSum);
   figures.op = options_.op;
@@ -241,7 +271,7 @@ Figures Bench::measure(const std::vector<std::int64_t>& counts, bool raw) {
       options_.op == Operation::kAllreduce || options_.op == Operation::kReducescatter;
   figures.reduce = reduces ? to_string(options_.reduce) : "-";
   if (!raw) figures.algorithm = "named";
-  figures.buffer = options_.buffer == BufferKind::kAlloc ? "alloc" : "private";
+  figures.buffer = device_ ? "cuda" : options_.buffer == BufferKind::kAlloc ? "alloc" : "private";
   return figures;
 }
 

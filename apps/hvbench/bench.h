@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "apps/hvbench/cuda.h"
 #include "apps/hvbench/figures.h"
 #include "apps/hvbench/options.h"
 #include "apps/hvbench/pattern.h"
@@ -19,7 +20,8 @@ class Memory {
  public:
   Memory() = default;
   Memory(Communicator& communicator, BufferKind kind, std::size_t bytes);
-  std::span<std::byte> bytes() const { return bytes_; }
+  Memory(CudaDevice& device, std::size_t bytes);
+  std::span<std::byte> bytes() const { return bytes_; }  // of a device: not for the host to read
 
  private:
   Buffer shared_;
@@ -44,20 +46,26 @@ class Bench {
   };
 
   std::vector<Tensor> lay_out(const std::vector<std::int64_t>& counts);
-  void rewrite(const Tensor& tensor, std::int64_t step) const;
+  TensorView make_view(std::int64_t count) const;
+  void rewrite(const Tensor& tensor, std::int64_t step);
+  std::span<std::byte> to_write(const TensorView& tensor);
+  void written(const TensorView& tensor);
+  std::span<const std::byte> to_read(const TensorView& tensor);
   GatherCounts even(const Tensor& tensor) const;
   void call_raw(const Tensor& tensor);
   void call_named(const std::vector<Tensor>& tensors);
-  std::int64_t count_wrong(const Tensor& tensor, const TensorView& result, std::int64_t step) const;
+  std::int64_t count_wrong(const Tensor& tensor, const TensorView& result, std::int64_t step);
   double time_step(const std::vector<Tensor>& tensors, bool raw);
-  std::int64_t count_wrong(const std::vector<Tensor>& tensors, std::int64_t step, bool raw) const;
+  std::int64_t count_wrong(const std::vector<Tensor>& tensors, std::int64_t step, bool raw);
   void reserve(std::size_t in_bytes, std::size_t out_bytes);
 
   World world_;
   Communicator communicator_;
   const Options options_;
   Pattern input_, expected_;
-  std::vector<Pattern> inputs_;  // of every rank, for what is gathered or broadcast
+  std::vector<Pattern> inputs_;         // of every rank, for what is gathered or broadcast
+  std::shared_ptr<CudaDevice> device_;  // null: the host
+  std::vector<std::byte> stage_;        // of a device tensor, for the host
   Memory in_, out_;
   std::vector<Handle> handles_;
 };

@@ -37,13 +37,34 @@ std::vector<std::int64_t> resnet50() {
   return sizes;
 }
 
+// GPT-2 small (Radford et al. 2019): 148 gradients, 124,439,808 elements.
+std::vector<std::int64_t> gpt2() {
+  constexpr std::int64_t kWords = 50257, kPositions = 1024, kWidth = 768, kLayers = 12;
+  std::vector<std::int64_t> sizes{kWords * kWidth, kPositions * kWidth};
+  const auto add_linear = [&](std::int64_t in, std::int64_t out) {
+    for (std::int64_t size : {in * out, out}) sizes.push_back(size);
+  };
+  for (int layer = 0; layer < kLayers; ++layer) {
+    add_linear(1, kWidth);  // scale and shift before the attention
+    add_linear(kWidth, 3 * kWidth);
+    add_linear(kWidth, kWidth);
+    add_linear(1, kWidth);  // and before the two layers behind it
+    add_linear(kWidth, 4 * kWidth);
+    add_linear(4 * kWidth, kWidth);
+  }
+  add_linear(1, kWidth);
+  std::reverse(sizes.begin(), sizes.end());
+  return sizes;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> gradients_of(std::string_view model) {
   if (model == "resnet50") return resnet50();
+  if (model == "gpt2") return gpt2();
   return {};
 }
 
-std::vector<std::string_view> known_models() { return {"resnet50"}; }
+std::vector<std::string_view> known_models() { return {"resnet50", "gpt2"}; }
 
 }  // namespace hv::bench

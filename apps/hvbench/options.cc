@@ -55,6 +55,12 @@ void check(const Options& options) {
   auto refuse = [](const char* what) { throw CLI::ValidationError(what); };
   if (options.min_bytes > options.max_bytes) refuse("--min-bytes exceeds --max-bytes");
   if (options.raw && options.tensors > 1) refuse("--tensors needs the named path, not --raw");
+  if (options.cuda && options.buffer == BufferKind::kAlloc) {
+    refuse("--buffer alloc is memory that ranks of a host share, not a device's");
+  }
+  if (options.cuda && options.raw && options.op != Operation::kAllreduce) {
+    refuse("--raw on a device is a plain NCCL loop of allreduce");
+  }
   if (options.model.empty()) return;
   if (options.op != Operation::kAllreduce) refuse("--model replays gradients: use allreduce");
   if (options.raw || options.tensors > 1) refuse("--model goes with neither --raw nor --tensors");
@@ -95,20 +101,26 @@ Options parse_options(int argc, char** argv) {
   app.add_option("--model", options.model,
                  "replay this model's gradients in backward order, beside one raw allreduce of as "
                  "many bytes")
-      ->check(CLI::IsMember({"resnet50"}));
+      ->check(CLI::IsMember({"resnet50", "gpt2"}));
   app.add_flag("--raw", options.raw, "use the raw communicator instead of the named path");
   std::string buffer = "private";
   app.add_option("--buffer", buffer, "memory of the tensors: the process's own, or shared")
       ->check(CLI::IsMember({"private", "alloc"}))
       ->capture_default_str();
+  std::string device = "host";
+  app.add_option("--device", device,
+                 "where the tensors are; with cuda, --raw is a plain NCCL loop (allreduce)")
+      ->check(CLI::IsMember({"host", "cuda"}))
+      ->capture_default_str();
   app.add_option("--json", options.json, "write one JSON object a line here too");
   try {
     app.parse(argc, argv);
+    options.cuda = device == "cuda";
+    if (buffer == "alloc") options.buffer = BufferKind::kAlloc;
     check(options);
   } catch (const CLI::ParseError& error) {
     std::exit(app.exit(error) == 0 ? 0 : kUsage);
   }
-  if (buffer == "alloc") options.buffer = BufferKind::kAlloc;
   return options;
 }
 

@@ -24,6 +24,7 @@ struct Options {
   std::string model;         // replay its gradients instead of the sizes above
   bool raw = false;          // the raw communicator instead of the named path
   BufferKind buffer = BufferKind::kPrivate;
+  bool cuda = false;  // tensors on this rank's GPU
   std::string json;
 };
 

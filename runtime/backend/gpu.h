@@ -47,10 +47,10 @@ struct GpuOptions {
   std::string driver, nccl;  // libraries by path; "": the usual names
   int device = -1;           // ordinal; -1: by local rank
   int rank = 0, local_rank = 0;
-  std::vector<std::string> who;              // per rank
-  std::vector<std::string> hosts;            // per rank: equal where two share a machine
-  std::string scope;                         // begins every key in the store
-  std::shared_ptr<rendezvous::Store> store;  // null: a world of one
+  std::vector<std::string> who;            // per rank
+  std::vector<std::string> hosts;          // per rank: equal where two share a machine
+  std::string scope;                       // begins every key in the store
+  std::weak_ptr<rendezvous::Store> store;  // none: a world of one
   std::size_t buffer_bytes = std::size_t{128} << 20;
   std::string compression;                       // "", "fp16" or "bf16": float32 sums travel so
   int ranks_per_id = 256;                        // more ranks than that meet at several unique ids

@@ -43,6 +43,7 @@ std::string refusal(const runtime::Knobs& knobs) {
     world.allreduce("grad", view(host)).wait();  // host tensors go on
     const Error again = error_of([&] { world.allreduce("grad", tensor.view()); });
     EXPECT_EQ(again.what(), text);
+    EXPECT_EQ(error_of([&] { world.device(); }).code(), ErrorCode::kUnavailable);
   });
   return text;
 }
@@ -239,14 +240,14 @@ TEST(GpuFailures, TwoRanksOnOneDeviceAreFoundBeforeNcclIs) {
 
 // ---- an abort that hangs, and a rank that never comes: without a world around ----------------
 
-runtime::GpuOptions alone(int rank, int size, std::shared_ptr<rendezvous::Store> store) {
+runtime::GpuOptions alone(int rank, int size, const std::shared_ptr<rendezvous::Store>& store) {
   const auto knobs = gpu_knobs();
   runtime::GpuOptions options;
   options.driver = knobs.cuda_library;
   options.nccl = knobs.nccl_library;
   options.rank = options.local_rank = rank;
   options.scope = "gpu";
-  options.store = std::move(store);
+  options.store = store;
   for (int i = 0; i < size; ++i) options.who.push_back("rank " + std::to_string(i) + " on h");
   for (int i = 0; i < size; ++i) options.hosts.emplace_back("h");
   options.buffer_bytes = 1 << 20;
@@ -305,7 +306,8 @@ TEST(GpuFailures, ARankThatNeverUsesItsGpuIsNamed) {
   std::vector<std::thread> threads;
   for (int rank : {0, 1}) {
     threads.emplace_back([&, rank] {
-      auto options = alone(rank, 3, rendezvous::open_local_store(hub, rank));
+      const std::shared_ptr<rendezvous::Store> store = rendezvous::open_local_store(hub, rank);
+      auto options = alone(rank, 3, store);
       options.start_limit = 500ms;
       auto gpu = runtime::open_gpu(gpu_knobs().gpu_plugin, options);
       ASSERT_TRUE(gpu) << gpu.error().text;

@@ -366,6 +366,7 @@ TEST(GpuCAbi, OrdersByTheThreadsStream) {
   ::setenv("HVRUN_CUDA_LIBRARY", HV_STANDIN_CUDA, 1);
   ::setenv("HVRUN_NCCL_LIBRARY", HV_STANDIN_NCCL, 1);
   ASSERT_EQ(hv_init(nullptr), HV_OK) << hv_last_error();
+  EXPECT_EQ(hv_device(), 0);
   TestStream stream;
   DeviceTensor tensor(0, DType::kFloat32, {64});
   const std::int64_t extent = 64;

@@ -32,8 +32,8 @@ Communicator::Communicator(Parts parts, std::int32_t set, std::vector<int> ranks
     who_.push_back(at < who.size() ? who[at] : "rank " + std::to_string(rank));
   }
   helper_ = std::thread([this] {
-    const Invitation invitation{parts_.options->store.get(), scope_, who_, index_,
-                                parts_.options->ranks_per_id};
+    const auto store = parts_.options->store.lock();
+    const Invitation invitation{store.get(), scope_, who_, index_, parts_.options->ranks_per_id};
     verdict_ = meet(invitation, card(), deadline_);
     helped_ = true;
   });
@@ -68,6 +68,8 @@ Card Communicator::card() const {
   card.buffer_bytes = parts_.buffer_bytes;
   card.registers = parts_.can_register;
   card.scalable = parts_.api->CommInitRankScalable != nullptr;
+  const char* shares = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  card.shares = shares && *shares == '1' && card.nccl >= kNcclSharesSince;
   const int ranks = static_cast<int>(ranks_.size());
   if (index_ == 0 || (card.scalable && owns_id(index_, ranks, options.ranks_per_id))) {
     const Device::Current current(*parts_.device);
@@ -111,7 +113,7 @@ base::Result<void> Communicator::connect() {
 }
 
 base::Result<void> Communicator::connected() {
-  if (auto* store = parts_.options->store.get()) {
+  if (const auto store = parts_.options->store.lock()) {
     (void)store->set(scope_ + "/up/" + std::to_string(index_), {});
   }
   if (!verdict_->registers) return {};
@@ -129,9 +131,10 @@ void Communicator::name_missing() {
   helper_ = std::thread([this] {
     std::vector<std::string> missing;
     const auto deadline = base::Deadline::after(std::chrono::seconds(1));
-    for (std::size_t i = 0; parts_.options->store && i < who_.size(); ++i) {
+    const auto store = parts_.options->store.lock();
+    for (std::size_t i = 0; store && i < who_.size(); ++i) {
       const std::string key = scope_ + "/up/" + std::to_string(i);
-      if (!parts_.options->store->get(key, deadline)) missing.push_back(who_[i]);
+      if (!store->get(key, deadline)) missing.push_back(who_[i]);
     }
     missing_ = base::join(missing, ", ");
     helped_ = true;

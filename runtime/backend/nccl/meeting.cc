@@ -52,6 +52,7 @@ std::optional<Error> find_fault(const std::vector<Card>& cards) {
   for (std::size_t b = 0; b < cards.size(); ++b) {
     for (std::size_t a = 0; a < b; ++a) {
       if (cards[a].uuid != cards[b].uuid || cards[a].host != cards[b].host) continue;
+      if (cards[a].shares && cards[b].shares) continue;
       return Error{Code::kMismatch,
                    "two ranks use the same GPU " + cards[a].uuid + " (" + cards[a].name +
                        "): " + seat(cards[a]) + " and " + seat(cards[b]) +
@@ -132,8 +133,9 @@ Verdict judge(const std::vector<Card>& cards, int ranks_per_id) {
 }
 
 base::Result<Verdict> meet(const Invitation& invitation, const Card& own, base::Deadline deadline) {
-  if (invitation.store == nullptr || invitation.who.size() == 1) {
-    return judge({own}, invitation.ranks_per_id);
+  if (invitation.who.size() == 1) return judge({own}, invitation.ranks_per_id);
+  if (invitation.store == nullptr) {
+    return base::fail(Code::kShutdown, "the world has been shut down");
   }
   rendezvous::Store& store = *invitation.store;
   const std::string verdict_key = invitation.scope + "/verdict";

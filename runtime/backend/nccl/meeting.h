@@ -28,9 +28,10 @@ struct Card {
   std::uint64_t buffer_bytes = 0;
   bool registers = false;  // its buffer can be registered
   bool scalable = false;   // it can meet at several ids
+  bool shares = false;     // NCCL lets it share its device
   std::string id;          // where the others can meet; "": not here
   HV_FIELDS(s.rank, s.who, s.host, s.local_rank, s.device, s.name, s.uuid, s.mask, s.driver, s.nccl,
-            s.compression, s.buffer_bytes, s.registers, s.scalable, s.id)
+            s.compression, s.buffer_bytes, s.registers, s.scalable, s.shares, s.id)
 };
 
 struct Verdict {
@@ -46,7 +47,7 @@ Verdict judge(const std::vector<Card>& cards, int ranks_per_id);
 bool owns_id(int index, int ranks, int ranks_per_id);
 
 struct Invitation {
-  rendezvous::Store* store = nullptr;  // null: a set of one
+  rendezvous::Store* store = nullptr;  // null: the world is over
   std::string scope;                   // begins the keys; once per set
   std::vector<std::string> who;        // of the set
   int index = 0;                       // this rank's

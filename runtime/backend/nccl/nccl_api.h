@@ -35,7 +35,7 @@ enum NcclType : int {
   kNcclFloat8e5m2 = 11,
 };
 enum NcclOp : int { kNcclSum = 0, kNcclProd = 1, kNcclMax = 2, kNcclMin = 3, kNcclAvg = 4 };
-constexpr int kOldestNccl = 21800, kNcclFloat8Since = 22400;
+constexpr int kOldestNccl = 21800, kNcclFloat8Since = 22400, kNcclSharesSince = 23000;
 
 // As of 2.18; later versions read what they find by size and version.
 struct Config {

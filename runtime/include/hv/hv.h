@@ -33,6 +33,9 @@ class HV_API World : public Collectives {
   int cross_size() const;
   int host_count() const;
   std::string host() const;  // this rank's host as the user named it
+  // The ordinal of this rank's CUDA device: that of its local rank among those it sees, or
+  // HVRUN_DEVICE. The first call opens it; kUnavailable says what is missing.
+  int device() const;
 
   // All process sets, by id; the first holds all ranks.
   std::vector<ProcessSet> process_sets() const;

@@ -74,6 +74,9 @@ HV_C_API int hv_local_size(void);
 HV_C_API int hv_cross_rank(void);
 HV_C_API int hv_cross_size(void);
 HV_C_API int hv_host_count(void);
+/* From 1.1 on: the ordinal of this rank's CUDA device, which the first call opens; -1 on an error,
+ * and hv_last_error() says what is missing. */
+HV_C_API int hv_device(void);
 
 HV_C_API hv_status hv_start_timeline(const char* path, int mark_cycles);
 HV_C_API hv_status hv_stop_timeline(void);

@@ -16,6 +16,12 @@ TEST(Models, Resnet50HasItsPublishedSize) {
   EXPECT_EQ(gradients.back(), 3 * 64 * 7 * 7);
 }
 
+TEST(Models, Gpt2HasItsPublishedSize) {
+  const auto gradients = gradients_of("gpt2");
+  EXPECT_EQ(gradients.size(), 148u);
+  EXPECT_EQ(std::accumulate(gradients.begin(), gradients.end(), std::int64_t{0}), 124'439'808);
+}
+
 TEST(Models, OthersAreUnknown) { EXPECT_TRUE(gradients_of("resnet51").empty()); }
 
 }  // namespace
