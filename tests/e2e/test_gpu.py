@@ -15,22 +15,22 @@ GPU = ("-x", f"HVRUN_GPU_PLUGIN={STANDIN}/libstandin_plugin.so",
        "-x", f"HVRUN_CUDA_LIBRARY={STANDIN}/libcuda.so.1",
        "-x", f"HVRUN_NCCL_LIBRARY={STANDIN}/libnccl.so.2")
 QUICK = ("--device", "cuda", "--iters", "2", "--warmup", "1", "--max-bytes", "64K", "--factor", "64")
-BOUND = 60  # seconds, generous: what is bounded takes a few
+BOUND = 90  # seconds, generous: what is bounded takes a few
 
 
-def faults(of_rank):
-    """A shell that gives some ranks faults and then becomes hvbench."""
-    lines = [f'if [ "$HVRUN_RANK" = {rank} ]; then export STANDIN_FAULTS="{text}"; fi'
+def with_variables(of_rank):
+    """A shell that sets a variable on some ranks and then becomes hvbench."""
+    lines = [f'if [ "$HVRUN_RANK" = {rank} ]; then export {text}; fi'
              for rank, text in of_rank.items()]
     return "\n".join(lines + ['exec "$0" "$@"'])
 
 
 class Gpus(unittest.TestCase):
-    def bench(self, ranks, *flags, of_rank=None, hvrun=()):
+    def bench(self, ranks, *flags, of_rank=None):
         command = [hvtest.binary("hvbench"), *flags]
         if of_rank:
-            command = ["sh", "-c", faults(of_rank), *command]
-        return run_hvrun("-np", ranks, *GPU, *hvrun, *command, timeout=120)
+            command = ["sh", "-c", with_variables(of_rank), *command]
+        return run_hvrun("-np", ranks, *GPU, *command, timeout=120)
 
     def test_every_operation_is_exact_and_so_is_the_plain_loop(self):
         for op in ("allreduce", "allgather", "broadcast", "reducescatter", "alltoall"):
@@ -38,21 +38,20 @@ class Gpus(unittest.TestCase):
             self.assertEqual(done.code, 0, done)
         done = self.bench(3, "allreduce", "--raw", *QUICK)
         self.assertEqual(done.code, 0, done)
-        self.assertIn("nccl", done.out)
 
     def test_a_rank_with_another_nccl_is_named_before_there_is_a_communicator(self):
-        done = self.bench(3, "allreduce", *QUICK, of_rank={2: "version=22105"})
+        done = self.bench(3, "allreduce", *QUICK, of_rank={2: "STANDIN_FAULTS=version=22105"})
         self.assertNotEqual(done.code, 0, done)
         self.assertIn("the ranks have different versions of NCCL: 2.28.9 on rank 0", done.err)
         self.assertIn("2.21.5 on rank 2", done.err)
 
     def test_two_ranks_on_one_device_are_named(self):
-        done = self.bench(2, "allreduce", *QUICK, hvrun=("-x", "HVRUN_DEVICE=0"))
+        done = self.bench(2, "allreduce", *QUICK, of_rank={1: "HVRUN_DEVICE=0"})
         self.assertNotEqual(done.code, 0, done)
         self.assertIn("two ranks use the same GPU", done.err)
 
     def test_without_a_gpu_the_ranks_say_what_is_missing(self):
-        done = self.bench(2, "allreduce", *QUICK, of_rank={0: "no-device", 1: "no-device"})
+        done = self.bench(2, "allreduce", *QUICK, of_rank={rank: "STANDIN_FAULTS=no-device" for rank in (0, 1)})
         self.assertEqual(done.code, 1, done)
         self.assertIn("there is no device: cuInit", done.err)
 
@@ -65,14 +64,13 @@ class Gpus(unittest.TestCase):
         done = subprocess.run([script, "--quick", "--build", hvtest.BUILD], text=True, check=False,
                               capture_output=True, timeout=170, env=environment)
         self.assertEqual(done.returncode, 0, done)
-        self.assertRegex(done.stdout, r"2 ranks +resnet50, fused +[0-9.]+ +[0-9.]+")
+        self.assertRegex(done.stdout, r"2 ranks +32768 B +[0-9.]+ +[0-9.]+")
         self.assertTrue(done.stdout.endswith("check-gpu: all right\n"), done.stdout)
 
     def killed(self, fault):
         """Rank 1 dies while all work; returns what hvrun says."""
-        script = (f'export STANDIN_FAULTS="{fault}"; if [ "$HVRUN_RANK" = 1 ]; then "$0" "$@" & '
-                  "sleep 3; kill -9 $!; wait $!; exit $?; fi; "
-                  'exec "$0" "$@"')
+        script = (f'export STANDIN_FAULTS="{fault}"; '
+                  'if [ "$HVRUN_RANK" = 1 ]; then (sleep 2; kill -9 $$) & fi; exec "$0" "$@"')
         began = time.monotonic()
         done = run_hvrun("-np", 2, *GPU, "--grace", "1", "sh", "-c", script,
                          hvtest.binary("hvbench"), "allreduce", "--device", "cuda", "--iters",
