@@ -26,7 +26,7 @@ using tests::error_of;
 using tests::make_inproc_worlds;
 using tests::run_ranks;
 
-constexpr auto kBound = 20s;  // generous: the machine may be busy
+constexpr auto kBound = 60s;  // generous: the machine may be busy
 
 // ---- what is missing -------------------------------------------------------------------------
 
@@ -173,7 +173,7 @@ TEST(GpuFailures, ALostPeerEndsTheJobAndAborts) {
   const long aborts = standin_count("abort");
   // Which rank hears it first is open; the others hear of it through the job, or time out.
   auto options = gpu_ranks({2});
-  options.knobs.gpu_timeout_s = 4;
+  options.knobs.gpu_timeout_s = 15;
   expect_failure(options, "async-error hang",
                  HasSubstr("remote process exited or there was a network error"));
   EXPECT_EQ(standin_count("abort") - aborts, 2);
@@ -191,7 +191,7 @@ TEST(GpuFailures, AHangEndsWithTheJobsFirstCause) {
 
 TEST(GpuFailures, AHangEndsAtItsDeadline) {
   auto options = gpu_ranks({2});
-  options.knobs.gpu_timeout_s = 0.3;
+  options.knobs.gpu_timeout_s = 3;  // long enough for what goes well before
   expect_failure(options, "hang",
                  AllOf(HasSubstr("allreduce 't': not done on GPU"), HasSubstr("HVRUN_GPU_TIMEOUT"),
                        HasSubstr("a peer is stuck")));
@@ -210,14 +210,14 @@ TEST(GpuFailures, AnInitThatFailsSaysWhichCall) {
 TEST(GpuFailures, AnInitThatHangsNamesWhoIsNotUp) {
   const Faults faults("init-hangs@1");
   auto options = gpu_ranks({2});
-  options.knobs.start_timeout_s = 1;
+  options.knobs.start_timeout_s = 4;
   auto made = make_inproc_worlds(options);
   std::vector<std::thread> threads;
   for (World& world : made.worlds) {
     threads.emplace_back([&world] {
       DeviceTensor tensor(world.local_rank(), DType::kInt32, {10});
       EXPECT_THAT(error_of([&] { world.allreduce("t", tensor.view()).wait(); }).what(),
-                  AllOf(HasSubstr("the communicator of 2 GPUs has not come up within 1 s"),
+                  AllOf(HasSubstr("the communicator of 2 GPUs has not come up within 4 s"),
                         HasSubstr("Not up: rank 1 on h0.")));
     });
   }
@@ -308,13 +308,14 @@ TEST(GpuFailures, ARankThatNeverUsesItsGpuIsNamed) {
     threads.emplace_back([&, rank] {
       const std::shared_ptr<rendezvous::Store> store = rendezvous::open_local_store(hub, rank);
       auto options = alone(rank, 3, store);
-      options.start_limit = 500ms;
+      options.start_limit = 4s;
       auto gpu = runtime::open_gpu(gpu_knobs().gpu_plugin, options);
       ASSERT_TRUE(gpu) << gpu.error().text;
       DeviceTensor tensor(rank, DType::kInt32, {10});
       const auto error = run_one(**gpu, tensor, {0, 1, 2}, Then::kWait);
       ASSERT_TRUE(error);
-      EXPECT_THAT(error->text, HasSubstr("no word in time about a GPU from rank 2 on h"));
+      EXPECT_THAT(error->text,
+                  AllOf(HasSubstr("no word in time about a GPU from"), HasSubstr("rank 2 on h")));
     });
   }
   for (auto& thread : threads) thread.join();
