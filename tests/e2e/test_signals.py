@@ -105,7 +105,7 @@ class Signals(unittest.TestCase):
 
     def test_stop_and_continue(self):
         script = "echo ready; i=0; while [ $i -lt 30 ]; do sleep 0.1; i=$((i+1)); done; echo done"
-        job = hvtest.Job(hvtest.binary("hvrun"), "-np", 1, "--no-prefix", "--lost-after", 1, "sh", "-c",
+        job = hvtest.Job(hvtest.binary("hvrun"), "-np", 1, "--no-prefix", "--lost-after", 3, "sh", "-c",
                          script)
         self.addCleanup(job.kill_all)
         self.assertEqual(job.process.stdout.readline(), b"ready\n")
@@ -115,10 +115,10 @@ class Signals(unittest.TestCase):
             with open(f"/proc/{pid}/stat") as file:
                 return file.read().rpartition(")")[2].split()[0]
         rank = job.find("sh -c")[0]
-        hvtest.wait_until(lambda: state(job.pid) == "T" and state(rank) == "T", 3, "stopped")
-        time.sleep(2.5)  # longer than lost-after
+        hvtest.wait_until(lambda: state(job.pid) == "T" and state(rank) == "T", 20, "stopped")
+        time.sleep(5)  # longer than lost-after
         os.kill(job.pid, signal.SIGCONT)
-        code, out, err = job.finish(10)
+        code, out, err = job.finish(30)
         self.assertEqual((code, out), (0, b"done\n"), err)
 
     def test_terminal_interrupt_reaches_the_ranks_once(self):
