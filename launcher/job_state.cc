@@ -224,13 +224,7 @@ void JobState::host_failed(const Event& event, Time now) {
   bool over = host.done;  // its ranks have all ended well
   if (event.kind != EventKind::kAgentFault) mark_gone(event);
   if (over) return check_all_ended(now);
-  Cause cause;
-  cause.kind = Cause::Kind::kHost;
-  cause.exit_code = kExitHostLost;
-  cause.host = host.name;
-  cause.text = "host " + host.name + " is lost: " + event.error.text;
-  cause.after = since_start(now);
-  end_job(std::move(cause), SIGTERM, now);
+  end_job(host_cause(event, now), SIGTERM, now);
   check_all_ended(now);
 }
 
@@ -291,7 +285,10 @@ void JobState::mark_gone(const Event& event) {
   }
 }
 
+// The host whose ranks the others trip over may be known as lost only after one of them has ended.
 void JobState::host_gone(const Event& event, Time now) {
+  const bool is_news = !hosts_[event.host].done && !hosts_[event.host].lost;
+  if (is_news && may_follow_from(event.host)) cause_ = host_cause(event, now);
   mark_gone(event);
   check_all_ended(now);
 }
@@ -350,6 +347,23 @@ void JobState::stop_hosts(const Event& event, Time now) {
 Cause JobState::exit_cause(const rendezvous::RankExited& exited, Time now) const {
   const Rank& rank = ranks_[static_cast<std::size_t>(exited.rank)];
   return make_exit_cause(exited, hosts_[rank.host].name, since_start(now));
+}
+
+Cause JobState::host_cause(const Event& event, Time now) const {
+  Cause cause;
+  cause.kind = Cause::Kind::kHost;
+  cause.exit_code = kExitHostLost;
+  cause.host = hosts_[event.host].name;
+  cause.text = "host " + cause.host + " is lost: " + event.error.text;
+  cause.after = since_start(now);
+  return cause;
+}
+
+// Ranks have said that they lost another, and the one that ended the job did so by a plain exit.
+bool JobState::may_follow_from(std::uint32_t host) const {
+  return cause_->kind == Cause::Kind::kRank && cause_->exit_code < 128 &&
+         ranks_[static_cast<std::size_t>(cause_->rank)].host != host &&
+         std::ranges::any_of(ranks_, &Rank::blames_another);
 }
 
 Cause JobState::preempted_cause(int signal, const std::string& what) const {

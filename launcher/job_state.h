@@ -144,6 +144,8 @@ class JobState {
   void release(Time now);
   void end_job(Cause cause, int signal, Time now);
   Cause exit_cause(const rendezvous::RankExited& exited, Time now) const;
+  Cause host_cause(const Event& event, Time now) const;
+  bool may_follow_from(std::uint32_t host) const;  // the cause, from the loss of this host
   Cause preempted_cause(int signal, const std::string& what) const;
   bool ended_by_preemption(const rendezvous::RankExited& exited) const;
   Cause left_early_cause(int rank, const std::string& what, Time now) const;

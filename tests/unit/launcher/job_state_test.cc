@@ -236,6 +236,24 @@ TEST_F(JobStateTest, HostLostEndsTheOthers) {
   EXPECT_EQ(state_.consequences(), 4);
 }
 
+TEST_F(JobStateTest, AHostWhoseRanksTheOthersTripOverIsTheCause) {
+  start();
+  EXPECT_THAT(exits(0, 1), ElementsAre(Do::kFailEpoch, Do::kEndRanks));
+  EXPECT_EQ(state_.exit_code(), 1);
+  faults(1, base::Code::kPeerLost);
+  on_host(EventKind::kAgentEnded, 1, {base::Code::kPeerLost, "hvagent was killed", {}, 0});
+  EXPECT_EQ(state_.exit_code(), kExitHostLost);
+  EXPECT_THAT(state_.cause()->text, HasSubstr("host h1 is lost: hvagent was killed"));
+}
+
+TEST_F(JobStateTest, AHostThatIsLostAfterARankFailedOfItselfIsNotTheCause) {
+  start();
+  exits(0, 0, SIGSEGV);
+  faults(1, base::Code::kPeerLost);
+  on_host(EventKind::kHostLost, 1);
+  EXPECT_EQ(state_.exit_code(), 128 + SIGSEGV);
+}
+
 TEST_F(JobStateTest, AHostThatHasDoneItsPartMayGo) {
   start();
   on_host(EventKind::kHostDone, 1);
