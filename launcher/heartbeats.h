@@ -29,6 +29,10 @@ class Heartbeats {
   // or the machine asleep: the silence was ours and is forgiven.
   void begin_round(const Now& now);
   std::optional<base::Error> silence(std::uint32_t host, const Now& now) const;
+  // Will soon have been silent for too long, if nothing is heard.
+  bool is_quiet(std::uint32_t host, const Now& now) const {
+    return now.time - heard_[host].time > lost_after_ - 2 * beat_;
+  }
 
  private:
   std::vector<Now> heard_;

@@ -46,7 +46,8 @@ struct JobSpec {
   std::vector<std::string> ssh_options;   // -o style, from --ssh-option
   std::uint16_t port_low = 0, port_high = 0;
   std::string advertise_address;
-  diagnose::NicFilter nics;  // --nic
+  diagnose::NicFilter nics;   // --nic
+  std::uint32_t fanout = 32;  // --fanout: above that many hosts links are relayed; 0: never
 
   Preemption preemption;  // within Slurm
 

@@ -14,6 +14,7 @@
 #include "launcher/launch_order.h"
 #include "launcher/output_flow.h"
 #include "launcher/recorders.h"
+#include "launcher/relays.h"
 #include "launcher/slowest_rank.h"
 #include "launcher/timeline.h"
 #include "launcher/user_signals.h"
@@ -37,6 +38,8 @@ using namespace std::chrono_literals;
 
 // A broken link and the end of its agent are one event; the end tells more.
 constexpr auto kUntilEndIsKnown = 200ms;
+// Beyond a beat: silence is looked at once per beat.
+constexpr auto kUntilRelayIsKnown = 500ms;
 // Between the order to stop and our own stop, for the order to leave.
 constexpr auto kBeforeStop = 50ms;
 constexpr auto kToEndByThemselves = 1s;
@@ -62,6 +65,7 @@ class Supervisor : private rendezvous::ServerEvents {
                 job_.spec.preemption.exit_code},
                Clock::now()),
         hosts_(job_.plan.hosts.size()),
+        relays_(hosts_.size(), job_.spec.fanout),
         heartbeats_(hosts_.size(), job_.spec.beat, job_.spec.lost_after, Heartbeats::Now::read()),
         output_(io, job_.plan, job_.spec.prefix, job_.spec.show_ranks, std::move(job_.files),
                 output_events()),
@@ -172,8 +176,10 @@ class Supervisor : private rendezvous::ServerEvents {
 
   void on_agent(std::shared_ptr<AgentLink> link, const rendezvous::AgentHello& hello) override {
     auto index = hello.host_index;
-    if (index >= hosts_.size() || hosts_[index].link) return link->close();
+    if (index >= hosts_.size()) return link->close();
+    const bool moved = relays_.is_moving(index);
     Host& host = hosts_[index];
+    if (host.link && !moved) return link->close();
     if (hello.build_id != rendezvous::build_id()) {
       link->close();
       return feed({.kind = EventKind::kHostLost,
@@ -184,20 +190,44 @@ class Supervisor : private rendezvous::ServerEvents {
                              {},
                              0}});
     }
-    host.link = std::move(link);
+    if (auto old = std::exchange(host.link, std::move(link))) old->close();
     host.facts.hello = hello;
     if (auto remote = rendezvous::parse_endpoint(host.link->remote())) {
       host.facts.seen_as = remote->address;
     }
     heartbeats_.heard(index, Heartbeats::Now::read());
-    log_info("agent of " + host_name(index) + " is up, by " + host.link->remote() + ", pid " +
-             std::to_string(hello.pid));
-    host.link->send(rendezvous::encode(rendezvous::AgentWelcome{
-        name_, static_cast<std::uint32_t>(job_.spec.beat.count()), lost_after_ms(),
-        static_cast<std::uint32_t>(job_.spec.grace.count())}));
+    take(moved ? relays_.on_moved(index) : relays_.on_hello(index, !hello.reached_from.empty()));
+  }
+
+  void take(const Relays::Steps& steps) {
+    for (const auto& step : steps) {
+      switch (step.kind) {
+        case Relays::Step::Kind::kSettle:
+          welcome(step.host);
+          break;
+        case Relays::Step::Kind::kOpen:
+          send(step.host, rendezvous::OpenRelay{job_.spec.port_low, job_.spec.port_high});
+          break;
+        case Relays::Step::Kind::kMove:
+          send(step.host, rendezvous::UseRelay{step.relay, step.endpoints});
+          break;
+      }
+    }
+  }
+
+  void welcome(std::uint32_t index) {
+    const Host& host = hosts_[index];
+    if (!host.link) return;
+    auto relay = relays_.relay_of(index);
+    auto way = relay ? "relay " + host_name(*relay) : host.link->remote();
+    log_info("agent of " + host_name(index) + " is up, by " + way + ", pid " +
+             std::to_string(host.facts.hello.pid));
+    send(index, rendezvous::AgentWelcome{name_, static_cast<std::uint32_t>(job_.spec.beat.count()),
+                                         lost_after_ms(),
+                                         static_cast<std::uint32_t>(job_.spec.grace.count())});
     if (auto tracing = timeline_.tracing()) send(index, *tracing);
     beat(index);
-    story_.agent_up(index, hello, host.link->remote(), Clock::now());
+    story_.agent_up(index, host.facts.hello, way, Clock::now());
     feed({.kind = EventKind::kAgentUp, .host = index});
   }
 
@@ -217,6 +247,8 @@ class Supervisor : private rendezvous::ServerEvents {
         : frame.type == RecorderReply::kType   ? handle<RecorderReply>(*index, frame)
         : frame.type == Traced::kType          ? handle<Traced>(*index, frame)
         : frame.type == SchedulerSignal::kType ? handle<SchedulerSignal>(*index, frame)
+        : frame.type == RelayOpened::kType     ? handle<RelayOpened>(*index, frame)
+        : frame.type == NotRelayed::kType      ? handle<NotRelayed>(*index, frame)
         : frame.type == Beat::kType
             ? handle<Beat>(*index, frame)
             : base::fail(base::Code::kProtocol, "hvagent sent a frame of unknown type");
@@ -303,6 +335,18 @@ class Supervisor : private rendezvous::ServerEvents {
     if (asks_to_end(sent.signal)) feed({.kind = EventKind::kPreempted, .signal = sent.signal});
   }
 
+  void on_message(std::uint32_t host, const rendezvous::RelayOpened& opened) {
+    if (opened.endpoints.empty()) {
+      log_info(host_name(host) + " relays no links: " + opened.error.text);
+    }
+    take(relays_.on_opened(host, opened.endpoints));
+  }
+
+  void on_message(std::uint32_t host, const rendezvous::NotRelayed& why) {
+    log_info(host_name(host) + " keeps a link of its own: " + why.error.text);
+    take(relays_.on_stays(host));
+  }
+
   // A signal by which a scheduler says that the job should save what it has and go.
   bool asks_to_end(int signal) const {
     const auto& signals = job_.spec.preemption.signals;
@@ -313,17 +357,20 @@ class Supervisor : private rendezvous::ServerEvents {
     auto index = host_of(link);
     if (!index) return;
     hosts_[*index].link.reset();
-    auto timer = std::make_shared<asio::steady_timer>(io_, kUntilEndIsKnown);
-    timer->async_wait([this, timer, host = *index, why](boost::system::error_code) {
-      if (!hosts_[host].ended) {
-        feed({.kind = EventKind::kHostLost, .host = host, .error = why});
-      }
+    take(relays_.on_gone(*index));
+    Event lost{.kind = EventKind::kHostLost, .host = *index, .error = why};
+    if (auto relay = relays_.relay_of(*index)) {
+      lost.error.text = "its link, relayed by " + host_name(*relay) + ", broke: " + why.text;
+    }
+    after(kUntilEndIsKnown, [this, lost] {
+      if (!hosts_[lost.host].ended) feed(lost);
     });
   }
 
   void on_agent_ended(std::uint32_t host, const base::Result<int>& code) {
     hosts_[host].ended = true;
     hosts_[host].link.reset();
+    take(relays_.on_gone(host));
     Event event{.kind = EventKind::kAgentEnded, .host = host};
     if (code) {
       event.error = {base::Code::kPeerLost,
@@ -334,7 +381,10 @@ class Supervisor : private rendezvous::ServerEvents {
     } else {
       event.error = code.error();
     }
-    feed(event);
+    // Of itself an agent ends when its relay does, or is silent: that will show, and is the cause.
+    const bool may_follow = relays_.relay_of(host) && code && *code == kAgentLostHome;
+    if (!may_follow || state_.phase() == Phase::kReleasing) return feed(event);
+    after(job_.spec.beat + kUntilRelayIsKnown, [this, event] { feed(event); });
   }
 
   void on_rank_hello(const rendezvous::RankHello&) override {}
@@ -416,8 +466,7 @@ class Supervisor : private rendezvous::ServerEvents {
   // Ctrl-Z: the ranks stop first. Their agents expect no beat until they hear from us again.
   void pause() {
     send_all(rendezvous::SignalRanks{SIGTSTP, true});
-    auto timer = std::make_shared<asio::steady_timer>(io_, kBeforeStop);
-    timer->async_wait([timer](boost::system::error_code) { ::raise(SIGSTOP); });
+    after(kBeforeStop, [] { ::raise(SIGSTOP); });
   }
 
   // ---- actions -----------------------------------------------------------------------------
@@ -454,8 +503,7 @@ class Supervisor : private rendezvous::ServerEvents {
     if (state_.cause()->kind != Cause::Kind::kStalled || order.grace_ms == 0) {
       return send_all(order);
     }
-    auto timer = std::make_shared<asio::steady_timer>(io_, kToEndByThemselves);
-    timer->async_wait([this, timer, order](boost::system::error_code) { send_all(order); });
+    after(kToEndByThemselves, [this, order] { send_all(order); });
   }
 
   void launch() {
@@ -482,9 +530,10 @@ class Supervisor : private rendezvous::ServerEvents {
   void send(std::uint32_t host, const Message& message) {
     if (hosts_[host].link) hosts_[host].link->send(rendezvous::encode(message));
   }
+  // A relay comes before those behind it and gets it after them: Release is the last it passes on.
   template <class Message>
   void send_all(const Message& message) {
-    for (std::uint32_t host = 0; host < hosts_.size(); ++host) send(host, message);
+    for (auto host = static_cast<std::uint32_t>(hosts_.size()); host-- > 0;) send(host, message);
   }
 
   // ---- clocks ------------------------------------------------------------------------------
@@ -511,7 +560,7 @@ class Supervisor : private rendezvous::ServerEvents {
       for (std::uint32_t host = 0; host < hosts_.size(); ++host) {
         if (!hosts_[host].link) continue;
         auto silence = heartbeats_.silence(host, now);
-        if (silence) {
+        if (silence && !behind_quiet_relay(host, now)) {
           lose(host, *silence);
         } else {
           beat(host);
@@ -536,16 +585,31 @@ class Supervisor : private rendezvous::ServerEvents {
     });
   }
 
+  // Whose silence explains this host's, and is about to be told.
+  bool behind_quiet_relay(std::uint32_t host, const Heartbeats::Now& now) const {
+    for (auto relay = relays_.relay_of(host); relay; relay = relays_.relay_of(*relay)) {
+      if (hosts_[*relay].link && heartbeats_.is_quiet(*relay, now)) return true;
+    }
+    return false;
+  }
+
   void beat(std::uint32_t host) {
     send(host, rendezvous::Beat{static_cast<std::uint64_t>(steady_us()), false, 0});
   }
 
   void lose(std::uint32_t index, Error why) {
     if (auto link = std::exchange(hosts_[index].link, nullptr)) link->close();
+    take(relays_.on_gone(index));
     feed({.kind = EventKind::kHostLost, .host = index, .error = std::move(why)});
   }
 
   // ---- small things ------------------------------------------------------------------------
+
+  template <class Then>
+  void after(base::Millis time, Then then) {
+    auto timer = std::make_shared<asio::steady_timer>(io_, time);
+    timer->async_wait([timer, then](boost::system::error_code) { then(); });
+  }
 
   std::uint32_t host_of(int rank) const { return host_of_rank_[static_cast<std::size_t>(rank)]; }
   std::optional<std::uint32_t> host_of(const AgentLink& link) const {
@@ -566,6 +630,7 @@ class Supervisor : private rendezvous::ServerEvents {
   JobState state_;
   std::unique_ptr<rendezvous::Server> server_;
   std::vector<Host> hosts_;
+  Relays relays_;
   Heartbeats heartbeats_;
   std::vector<std::uint32_t> host_of_rank_;
   OutputFlow output_;

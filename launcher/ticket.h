@@ -32,6 +32,7 @@ struct AgentTicket {
   // of each, in the order of SLURM_NODEID. Empty: `host_index` counts.
   std::vector<std::uint32_t> by_node = {};
 };
+inline constexpr int kAgentLostHome = 1;  // exit code of an agent whose link ended before the job
 inline constexpr std::size_t kMaxTicket = 64 * 1024;
 base::Bytes encode_ticket(const AgentTicket& ticket);          // with its length in front
 base::Result<AgentTicket> decode_ticket(base::ByteSpan blob);  // without

@@ -7,6 +7,8 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
+#include "rendezvous/codec.h"
+
 namespace hv::rendezvous {
 
 namespace asio = boost::asio;
@@ -161,6 +163,24 @@ void StreamLink::close() {
 
 void StreamLink::abandon() {
   if (std::exchange(open_, false) && stream_.close) stream_.close();
+}
+
+// ---- RelayedLink ---------------------------------------------------------------------------
+
+void RelayedLink::push(const Frame& frame) {
+  if (open_) relay_->push(encode(ToAgent{host_, frame.type, frame.body}));
+}
+
+void RelayedLink::close() {
+  if (!open_) return;
+  auto self = shared_from_this();
+  abandon();
+  report_closing();
+}
+
+void RelayedLink::abandon() {
+  push({MsgType::kInvalid, {}});
+  open_ = false;
 }
 
 }  // namespace hv::rendezvous

@@ -93,4 +93,23 @@ class StreamLink final : public Link,
   bool spoken_ = false;  // a frame has come
 };
 
+// Through another agent, inside the frames of its link.
+class RelayedLink final : public Link, public std::enable_shared_from_this<RelayedLink> {
+ public:
+  RelayedLink(std::weak_ptr<LinkOwner> owner, std::shared_ptr<Link> relay, std::uint32_t host)
+      : Link(std::move(owner)), relay_(std::move(relay)), host_(host) {}
+  void push(const Frame& frame) override;
+  std::size_t queued() const override { return relay_->queued(); }
+  void close() override;
+  void abandon() override;
+  std::string remote() const override { return "the relay at " + relay_->remote(); }
+  std::uint32_t host() const { return host_; }
+  void cut() { open_ = false; }  // there is no way to it any more
+
+ private:
+  std::shared_ptr<Link> relay_;
+  std::uint32_t host_;
+  bool open_ = true;
+};
+
 }  // namespace hv::rendezvous

@@ -6,7 +6,9 @@
 // Streams: agent ⇄ server over TCP (sealed) or the spawner's stream; rank ⇄ agent over the agent's
 // Unix socket, whose frames the agent passes on inside FromRank and ToRank without looking into
 // them; a rank without an agent sends the same frames to the server over TCP. Likewise hvrun ⇄
-// prober, a child of the agent that diagnoses: ToProber, FromProber.
+// prober, a child of the agent that diagnoses: ToProber, FromProber. Frames of an agent whose link
+// goes through another agent travel inside FromAgent and ToAgent on the way between that one and
+// the server.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +39,9 @@ enum class MsgType : std::uint16_t {
   kTraced,
   kSchedulerSignal,
   kInputTaken,
+  kRelayOpened,
+  kNotRelayed,
+  kFromAgent,
   // server → agent
   kAgentWelcome = 32,
   kPreflight,
@@ -50,6 +55,9 @@ enum class MsgType : std::uint16_t {
   kToProber,
   kRecorderQuery,
   kTracing,
+  kOpenRelay,
+  kUseRelay,
+  kToAgent,
   // both ways
   kBeat = 64,
   // rank → server
@@ -266,6 +274,27 @@ struct InputTaken {  // this many bytes of Stdin have gone into the rank, or can
   HV_FIELDS(s.rank, s.bytes)
 };
 
+struct RelayOpened {  // answers OpenRelay; no endpoints: it cannot, see error
+  static constexpr MsgType kType = MsgType::kRelayOpened;
+  std::vector<Endpoint> endpoints;  // where other agents may connect, best first
+  WireError error;
+  HV_FIELDS(s.endpoints, s.error)
+};
+
+struct NotRelayed {  // answers UseRelay: out of reach, this link stays
+  static constexpr MsgType kType = MsgType::kNotRelayed;
+  WireError error;
+  HV_FIELDS(s.error)
+};
+
+struct FromAgent {  // a frame of an agent whose link goes through this one, its hello the first
+  static constexpr MsgType kType = MsgType::kFromAgent;
+  std::uint32_t host = 0;  // index of its host in the plan
+  MsgType type{};          // kInvalid: its link has closed
+  base::Bytes body;
+  HV_FIELDS(s.host, s.type, s.body)
+};
+
 // ---- server → agent ------------------------------------------------------------------------
 
 struct AgentWelcome {
@@ -378,6 +407,30 @@ struct Tracing {  // from now on finished operations are sent, or no longer
   HV_FIELDS(s.on, s.mark_cycles)
 };
 
+struct OpenRelay {  // other agents will connect to this one
+  static constexpr MsgType kType = MsgType::kOpenRelay;
+  std::uint16_t port_low = 0;  // --port-range; 0 = any
+  std::uint16_t port_high = 0;
+  HV_FIELDS(s.port_low, s.port_high)
+};
+
+struct UseRelay {  // say hello through that agent; NotRelayed if it cannot be reached
+  static constexpr MsgType kType = MsgType::kUseRelay;
+  std::uint32_t host = 0;           // of the relay
+  std::vector<Endpoint> endpoints;  // best first
+  HV_FIELDS(s.host, s.endpoints)
+};
+
+inline constexpr std::uint32_t kEveryAgent = 0xffffffff;
+
+struct ToAgent {
+  static constexpr MsgType kType = MsgType::kToAgent;
+  std::uint32_t host = 0;  // kEveryAgent: for the receiver and for all whose links it relays
+  MsgType type{};          // kInvalid: close its link, when all before is written
+  base::Bytes body;
+  HV_FIELDS(s.host, s.type, s.body)
+};
+
 struct Beat {  // answered with the same number; also measures the clock offset
   static constexpr MsgType kType = MsgType::kBeat;
   std::uint64_t number = 0;
@@ -430,7 +483,7 @@ struct PeerInfo {  // what the others need to reach and to name a rank
   std::int32_t rank = 0;
   std::int32_t pid = 0;
   std::string host;                 // as the user named it
-  std::string identity;             // boot id + IPC and network namespace: equal = can share memory
+  std::string identity;             // boot id, namespaces, agent: equal = they share memory
   std::vector<Endpoint> endpoints;  // of the data plane; empty when all ranks are on one host
   std::string segment_socket;       // abstract Unix name, see LocalGroup
   std::string build_id;

@@ -1,6 +1,8 @@
 #include "rendezvous/server.h"
 
 #include <boost/asio/steady_timer.hpp>
+#include <map>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <variant>
@@ -66,7 +68,7 @@ class Core : public LinkOwner, public std::enable_shared_from_this<Core> {
 
   std::shared_ptr<Server::StreamInput> adopt(Server::ByteStream stream) {
     auto link = std::make_shared<StreamLink>(weak_from_this(), std::move(stream));
-    links_[link.get()] = Peer{link, Purpose::kAgent, false, {}};
+    links_[link.get()] = Peer{link, Purpose::kAgent};
     return link;
   }
 
@@ -91,8 +93,10 @@ class Core : public LinkOwner, public std::enable_shared_from_this<Core> {
   struct Peer {
     std::shared_ptr<Link> link;
     Purpose purpose;
-    bool greeted;  // an agent that has said AgentHello
-    std::unordered_map<Connection, Client> clients;
+    bool greeted = false;  // an agent that has said AgentHello
+    std::unordered_map<Connection, Client> clients = {};
+    std::shared_ptr<Link> relay = {};  // what its link goes through; null: it is direct
+    std::map<std::uint32_t, std::shared_ptr<RelayedLink>> relayed = {};  // by host, all levels
   };
   struct Route {
     Link* link;
@@ -101,11 +105,14 @@ class Core : public LinkOwner, public std::enable_shared_from_this<Core> {
 
   void on_peer(Purpose purpose, FrameStream stream, const Endpoint& remote);
   void on_agent_frame(Peer& peer, Frame frame);
+  void on_from_agent(Peer& relay, FromAgent from);
   void on_from_rank(Peer& peer, const FromRank& from);
   void on_rank_frame(Peer& peer, Connection connection, const Frame& frame);
   void on_rank_closed(Peer& peer, Connection connection);
   void refuse(Link& link, const char* why);
   void forget_ranks(const Peer& peer);
+  void forget_at_relay(const Peer& peer);
+  void cut_relayed(Peer& relay);
   void apply(const StoreState::Effects& effects);
   void send(const StoreState::Send& send);
   void broadcast(const Frame& frame);
@@ -131,7 +138,7 @@ class Core : public LinkOwner, public std::enable_shared_from_this<Core> {
 
 void Core::on_peer(Purpose purpose, FrameStream stream, const Endpoint& remote) {
   auto link = std::make_shared<TcpLink>(io_, weak_from_this(), std::move(stream), remote);
-  links_[link.get()] = Peer{link, purpose, false, {}};
+  links_[link.get()] = Peer{link, purpose};
   link->start();
 }
 
@@ -159,9 +166,31 @@ void Core::on_agent_frame(Peer& peer, Frame frame) {
       return refuse(*peer.link, "it passed on a frame that cannot be read");
     }
     on_from_rank(peer, *from);
+  } else if (frame.type == MsgType::kFromAgent) {
+    auto from = decode<FromAgent>(frame.body);
+    if (!from || peer.relay) {
+      return refuse(*peer.link, "it relayed a frame that cannot be read");
+    }
+    on_from_agent(peer, std::move(*from));
   } else {
     events_->on_frame(*peer.link, std::move(frame));
   }
+}
+
+void Core::on_from_agent(Peer& relay, FromAgent from) {
+  auto known = relay.relayed.find(from.host);
+  if (from.type == MsgType::kInvalid) {
+    if (known == relay.relayed.end()) return;
+    auto link = known->second;
+    link->cut();
+    return on_link_closed(*link, {Code::kPeerLost, "closed by the other end", {}, 0});
+  }
+  if (known == relay.relayed.end()) {
+    auto link = std::make_shared<RelayedLink>(weak_from_this(), relay.link, from.host);
+    known = relay.relayed.emplace(from.host, link).first;
+    links_[link.get()] = Peer{link, Purpose::kAgent, false, {}, relay.link, {}};
+  }
+  on_agent_frame(links_.at(known->second.get()), {from.type, std::move(from.body)});
 }
 
 void Core::on_from_rank(Peer& peer, const FromRank& from) {
@@ -182,12 +211,31 @@ void Core::on_link_closed(Link& link, const base::Error& why) {
   Peer& gone = peer.mapped();
   if (gone.purpose == Purpose::kRank) return on_rank_closed(gone, 0);
   forget_ranks(gone);
+  forget_at_relay(gone);
   if (gone.greeted) events_->on_agent_closed(link, why);
+  cut_relayed(gone);
 }
 
 void Core::on_link_closing(Link& link) {
   auto peer = links_.extract(&link);
-  if (!peer.empty()) forget_ranks(peer.mapped());
+  if (peer.empty()) return;
+  forget_ranks(peer.mapped());
+  forget_at_relay(peer.mapped());
+  cut_relayed(peer.mapped());
+}
+
+void Core::forget_at_relay(const Peer& peer) {
+  auto relay = links_.find(peer.relay.get());
+  if (relay == links_.end()) return;
+  std::erase_if(relay->second.relayed, [&](const auto& one) { return one.second == peer.link; });
+}
+
+// With a relay go the links of all agents behind it.
+void Core::cut_relayed(Peer& relay) {
+  for (const auto& [host, link] : std::exchange(relay.relayed, {})) {
+    link->cut();
+    on_link_closed(*link, {Code::kPeerLost, "its relay is gone", {}, 0});
+  }
 }
 
 void Core::forget_ranks(const Peer& peer) {
@@ -246,18 +294,25 @@ void Core::send(const StoreState::Send& send) {
   }
 }
 
-// The frame for agents is made once and shared by all of them.
+// The frame for agents is made once and shared by all of them; a relay passes it on.
 void Core::broadcast(const Frame& frame) {
-  std::vector<std::shared_ptr<Link>> ranks, agents;
+  std::vector<std::shared_ptr<Link>> ranks;
+  std::set<std::shared_ptr<Link>> agents;
   for (const auto& [link, peer] : links_) {
-    if (!peer.clients.empty()) {
-      (peer.purpose == Purpose::kRank ? ranks : agents).push_back(peer.link);
+    if (peer.clients.empty()) continue;
+    if (peer.purpose == Purpose::kRank) {
+      ranks.push_back(peer.link);
+    } else {
+      agents.insert(peer.relay ? peer.relay : peer.link);
     }
   }
   for (const auto& link : ranks) link->push(frame);
   if (agents.empty()) return;
-  Frame relayed = encode(ToRank{0, frame.type, frame.body});
-  for (const auto& link : agents) link->push(relayed);
+  const Frame direct = encode(ToRank{0, frame.type, frame.body});
+  const Frame passed_on = encode(ToAgent{kEveryAgent, direct.type, direct.body});
+  for (const auto& link : agents) {
+    link->push(links_.at(link.get()).relayed.empty() ? direct : passed_on);
+  }
 }
 
 void Core::tell(const StoreState::Event& event) {

@@ -16,6 +16,7 @@ struct Flags {
   std::string wdir;
   bool oversubscribe = false;
   std::string bind = "auto";
+  int fanout = 32;
   bool report_bindings = false;
 
   // way to the hosts

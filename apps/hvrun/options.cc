@@ -108,6 +108,10 @@ void add_way(CLI::App& app, Flags& flags) {
                "Ports that hvrun and ranks listen on");
   group.option("--advertise-addr", flags.advertise, "ADDR",
                "Address of this machine that the hosts connect to");
+  group
+      .option("--fanout", flags.fanout, "N",
+              "Above this many hosts agents relay for each other, as a tree (32; 0: never)")
+      ->check(CLI::Range(0, 4096));
 
   group
       .option("--nic,--network-interfaces,--network-interface", flags.nics, "WHICH",

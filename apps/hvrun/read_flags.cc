@@ -280,6 +280,7 @@ Result<CommandLine> read_flags(const Flags& flags, const std::vector<std::string
         std::min(line.log_level.value_or(base::LogLevel::kInfo), base::LogLevel::kInfo);
   }
   spec.oversubscribe = flags.oversubscribe;
+  spec.fanout = static_cast<std::uint32_t>(flags.fanout);
   if (flags.bind == "none") spec.bind = rendezvous::Bind::kNone;
   if (flags.bind == "core") spec.bind = rendezvous::Bind::kCore;
   if (flags.bind == "numa") spec.bind = rendezvous::Bind::kNuma;

@@ -34,6 +34,7 @@ namespace {
 
 constexpr auto kDialTime = 2s;
 constexpr auto kOnlyWayTime = 20s;  // in a step of Slurm there is no stream to fall back to
+constexpr auto kRelayTime = 5s;
 constexpr auto kToEndTree = 5s;
 constexpr auto kKillAgain = 20ms;
 constexpr auto kTraceTime = 100ms;  // between two looks at what has finished, for the timeline
@@ -72,7 +73,7 @@ int Agent::run() {
 }
 
 bool Agent::finished() const {
-  if (released_) return true;
+  if (released_) return !relay_ || relay_->is_written();
   bool all_ended = std::ranges::all_of(ranks_, [](auto& rank) { return rank->done(); });
   return !home_ && all_ended;
 }
@@ -100,11 +101,13 @@ void Agent::open_home() {
     }
   }
   if (!home_) home_.emplace(base::UniqueFd(0), base::UniqueFd(1));
-  send_hello(reached_from, server_address);
+  hello_ = make_hello(std::move(reached_from), std::move(server_address));
+  send(hello_);
   last_heard_ = Clock::now();
 }
 
-void Agent::send_hello(const std::string& reached_from, const std::string& server_address) {
+rendezvous::AgentHello Agent::make_hello(std::string reached_from,
+                                         std::string server_address) const {
   rendezvous::AgentHello hello;
   hello.build_id = ticket_.build_id;
   hello.host_index = ticket_.host_index;
@@ -116,11 +119,11 @@ void Agent::send_hello(const std::string& reached_from, const std::string& serve
     hello.interfaces = diagnose::describe_interfaces(rendezvous::list_interfaces(), "/sys");
     hello.cards = diagnose::read_ib_devices("/sys");
   }
-  hello.reached_from = reached_from;
-  hello.server_address = server_address;
+  hello.reached_from = std::move(reached_from);
+  hello.server_address = std::move(server_address);
   hello.nccl_conf = diagnose::read_nccl_conf();
   hello.device_masks = device_masks();
-  send(hello);
+  return hello;
 }
 
 void Agent::watch_all(Poller& poller) {
@@ -131,6 +134,9 @@ void Agent::watch_all(Poller& poller) {
   }
   if (gate_) gate_->watch(poller, may_read);
   if (prober_) prober_->watch(poller);
+  // Without a way home the links through us end, too: those behind us end their ranks as we do.
+  if (!home_ && !released_) relay_.reset();
+  if (relay_) relay_->watch(poller, may_read);
   for (auto& rank : ranks_) {
     if (may_read && !rank->done()) rank->watch(poller);
   }
@@ -162,7 +168,9 @@ void Agent::on_home(short) {
     auto handled = on_frame(**frame);
     if (!handled) return lose_home(handled.error().text);
   }
-  if (!read && home_ && !released_) lose_home(read.error().text);
+  if (read || !home_) return;
+  if (!released_) return lose_home(read.error().text);
+  home_.reset();  // nothing more is expected from there
 }
 
 template <class Message>
@@ -188,6 +196,12 @@ base::Result<void> Agent::on_frame(const Frame& frame) {
   if (frame.type == Release::kType) return handle<Release>(frame);
   if (frame.type == RecorderQuery::kType) return handle<RecorderQuery>(frame);
   if (frame.type == Tracing::kType) return handle<Tracing>(frame);
+  if (frame.type == OpenRelay::kType) return handle<OpenRelay>(frame);
+  if (frame.type == UseRelay::kType) return handle<UseRelay>(frame);
+  if (frame.type == ToAgent::kType)
+    return decode<ToAgent>(frame.body).and_then([&](const auto& message) {
+      return pass_on(message);
+    });
   return base::fail(base::Code::kProtocol, "hvrun sent a frame of unknown type " +
                                                std::to_string(static_cast<int>(frame.type)));
 }
@@ -195,6 +209,35 @@ base::Result<void> Agent::on_frame(const Frame& frame) {
 void Agent::on_message(const rendezvous::AgentWelcome& welcome) {
   lost_after_ = Millis(welcome.lost_after_ms);
   grace_ = Millis(welcome.grace_ms);
+  left_.reset();
+}
+
+void Agent::on_message(const rendezvous::OpenRelay& request) {
+  auto relay =
+      Relay::open({false, {}, request.port_low, request.port_high},
+                  relay_secret(ticket_.secret, ticket_.host_index), [this](const Frame& frame) {
+                    if (home_) home_->send(frame);
+                  });
+  if (!relay) return send(rendezvous::RelayOpened{{}, rendezvous::to_wire(relay.error())});
+  relay_ = std::move(*relay);
+  send(rendezvous::RelayOpened{relay_->endpoints(), {}});
+}
+
+// hvrun has our link and keeps it should this fail; nothing else has happened yet.
+void Agent::on_message(const rendezvous::UseRelay& order) {
+  const auto deadline = base::Deadline::after(std::min<Millis>(kRelayTime, lost_after_ / 2));
+  auto connection = rendezvous::dial(order.endpoints, relay_secret(ticket_.secret, order.host),
+                                     rendezvous::Purpose::kAgent, deadline);
+  if (!connection) return send(rendezvous::NotRelayed{rendezvous::to_wire(connection.error())});
+  left_ = std::exchange(home_, std::move(connection->stream));
+  last_heard_ = Clock::now();
+  send(hello_);
+}
+
+base::Result<void> Agent::pass_on(const rendezvous::ToAgent& message) {
+  if (relay_) relay_->deliver(message);
+  if (message.host != rendezvous::kEveryAgent) return {};
+  return on_frame({message.type, message.body});
 }
 
 void Agent::on_message(const rendezvous::Preflight& request) {
@@ -430,7 +473,7 @@ void Agent::run_end_steps() {
 void Agent::lose_home(const std::string& why) {
   base::log(base::LogLevel::kInfo, "the link to hvrun is gone (" + why + "); ending the ranks");
   home_.reset();
-  exit_code_ = 1;
+  exit_code_ = kAgentLostHome;
   for (auto& rank : ranks_) rank->discard_output();
   end_ranks(SIGTERM, grace_);
 }

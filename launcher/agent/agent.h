@@ -14,6 +14,7 @@
 #include "launcher/agent/rank_gate.h"
 #include "launcher/agent/rank_process.h"
 #include "launcher/agent/rank_recorder.h"
+#include "launcher/agent/relay.h"
 #include "launcher/agent/signal_ledger.h"
 #include "launcher/ticket.h"
 #include "rendezvous/base/fd.h"
@@ -32,7 +33,7 @@ class Agent {
   using Time = base::Clock::time_point;
 
   void open_home();
-  void send_hello(const std::string& reached_from, const std::string& server_address);
+  rendezvous::AgentHello make_hello(std::string reached_from, std::string server_address) const;
   void watch_all(Poller& poller);
   bool finished() const;
   bool in_step() const { return !ticket_.by_node.empty(); }  // of Slurm, with no stream of its own
@@ -51,6 +52,9 @@ class Agent {
   void on_message(const rendezvous::Beat& beat);
   void on_message(const rendezvous::RecorderQuery& query);
   void on_message(const rendezvous::Tracing& tracing);
+  void on_message(const rendezvous::OpenRelay& request);
+  void on_message(const rendezvous::UseRelay& order);
+  base::Result<void> pass_on(const rendezvous::ToAgent& message);
   void on_message(const rendezvous::Release& release);
   template <class Message>
   base::Result<void> handle(const rendezvous::Frame& frame);
@@ -77,6 +81,8 @@ class Agent {
   SignalLedger ledger_;  // used in a step
   base::UniqueFd keeper_, signals_;
   std::optional<rendezvous::FrameStream> home_;
+  std::optional<rendezvous::FrameStream> left_;  // the link before, until the next one is welcomed
+  rendezvous::AgentHello hello_;
   Time started_ = base::Clock::now();
   Time last_heard_ = base::Clock::now();
   bool paused_ = false;  // by a terminal's Ctrl-Z, until its CONT: hvrun is stopped, it cannot beat
@@ -85,6 +91,7 @@ class Agent {
   base::UniqueFd held_port_;
   std::unique_ptr<RankGate> gate_;
   std::unique_ptr<ProberLink> prober_;
+  std::unique_ptr<Relay> relay_;
   std::vector<std::unique_ptr<RankProcess>> ranks_;
   std::vector<RankRecorder> recorders_;  // of all ranks, those that have ended too
   rendezvous::Tracing tracing_;

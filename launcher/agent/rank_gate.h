@@ -7,10 +7,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
+#include "launcher/agent/guest.h"
 #include "launcher/agent/poller.h"
 #include "rendezvous/auth.h"
 #include "rendezvous/base/fd.h"
@@ -25,7 +26,6 @@ class RankGate {
 
   static base::Result<std::unique_ptr<RankGate>> open(const rendezvous::Secret& rank_secret,
                                                       Forward forward);
-  ~RankGate();
 
   const std::string& name() const { return name_; }  // "@hv-…"
   // `may_read`: the way home has room for more frames.
@@ -33,7 +33,6 @@ class RankGate {
   void deliver(const rendezvous::ToRank& message);
 
  private:
-  class Connection;
   RankGate(base::UniqueFd listener, std::string name, const rendezvous::Secret& rank_secret,
            Forward forward);
   void accept_all();
@@ -43,7 +42,7 @@ class RankGate {
   rendezvous::Secret rank_secret_;
   Forward forward_;
   std::uint32_t last_id_ = 0;
-  std::vector<std::unique_ptr<Connection>> connections_;
+  std::map<std::uint32_t, std::unique_ptr<Guest>> connections_;
 };
 
 }  // namespace hv::launcher

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <iostream>
@@ -307,6 +308,100 @@ TEST(Agents, ABadRankIsClosedThroughItsAgent) {
   to = hear(agent.stream);
   ASSERT_TRUE(to);
   EXPECT_EQ(decode<ToRank>(to->body)->type, MsgType::kRankWelcome);
+}
+
+// ---- agents behind a relay ------------------------------------------------------------------
+
+Frame behind(std::uint32_t host, const Frame& frame) {
+  return encode(FromAgent{host, frame.type, frame.body});
+}
+
+Frame hello_of(std::uint32_t host) {
+  AgentHello hello;
+  hello.host_index = host;
+  return encode(hello);
+}
+
+std::optional<ToAgent> hear_to_agent(FrameStream& stream) {
+  auto frame = hear(stream);
+  if (!frame || frame->type != MsgType::kToAgent) return std::nullopt;
+  return *decode<ToAgent>(frame->body);
+}
+
+TEST(RelayedAgents, AreAgentsLikeOthers) {
+  TestServer server;
+  server.begin_epoch(1, 1);
+  auto relay = dial_agent(server);
+  say(relay.stream, hello_of(0));
+  say(relay.stream, behind(3, hello_of(3)));
+  ASSERT_TRUE(server.events.wait_for("agent 3"));
+  server.on_thread([&](Server&) { server.events.last_agent->send(encode(Release{})); });
+  auto to = hear_to_agent(relay.stream);
+  ASSERT_TRUE(to);
+  EXPECT_EQ(to->host, 3u);
+  EXPECT_EQ(to->type, MsgType::kRelease);
+
+  say(relay.stream, behind(3, encode(FromRank{7, MsgType::kRankHello,
+                                              encode_body(RankHello{1, 0, 1, build_id()})})));
+  to = hear_to_agent(relay.stream);
+  ASSERT_TRUE(to);
+  EXPECT_EQ(to->host, 3u);
+  EXPECT_EQ(decode<ToRank>(to->body)->type, MsgType::kRankWelcome);
+
+  // What all ranks get goes to the relay once.
+  server.on_thread([&](Server& s) { s.fail_epoch(-1, {Code::kPeerLost, "over", {}, 0}); });
+  to = hear_to_agent(relay.stream);
+  ASSERT_TRUE(to);
+  EXPECT_EQ(to->host, kEveryAgent);
+  EXPECT_EQ(decode<ToRank>(to->body)->type, MsgType::kNotice);
+
+  server.on_thread([&](Server&) { server.events.last_agent->close(); });
+  to = hear_to_agent(relay.stream);
+  ASSERT_TRUE(to);
+  EXPECT_EQ(to->type, MsgType::kInvalid);
+  EXPECT_THAT(server.events.lines(), testing::Not(testing::Contains("agent closed")));
+}
+
+TEST(RelayedAgents, EndWithTheirRelay) {
+  TestServer server;
+  server.begin_epoch(1, 1);
+  {
+    auto relay = dial_agent(server);
+    say(relay.stream, hello_of(0));
+    for (std::uint32_t host : {3U, 4U}) say(relay.stream, behind(host, hello_of(host)));
+    say(relay.stream, behind(4, encode(FromRank{7, MsgType::kRankHello,
+                                                encode_body(RankHello{1, 0, 1, build_id()})})));
+    ASSERT_TRUE(server.events.wait_for("hello 0"));
+  }
+  auto again = open_rank(server, 0, 1);
+  ASSERT_TRUE(again) << "its place is free again";
+  again->leave();
+  EXPECT_EQ(std::ranges::count(server.events.lines(), "agent closed"), 3);
+}
+
+TEST(RelayedAgents, TheEndOfOneIsItsOwn) {
+  TestServer server;
+  auto relay = dial_agent(server);
+  say(relay.stream, hello_of(0));
+  for (std::uint32_t host : {3U, 4U}) say(relay.stream, behind(host, hello_of(host)));
+  say(relay.stream, encode(FromAgent{3, MsgType::kInvalid, {}}));
+  EXPECT_TRUE(server.events.wait_for("agent closed"));
+  say(relay.stream, behind(5, hello_of(5)));
+  EXPECT_TRUE(server.events.wait_for("agent 5"));
+  EXPECT_EQ(std::ranges::count(server.events.lines(), "agent closed"), 1);
+}
+
+TEST(RelayedAgents, WhoDoesNotBeginWithAHelloIsClosedAndNobodyElse) {
+  TestServer server;
+  auto relay = dial_agent(server);
+  say(relay.stream, hello_of(0));
+  say(relay.stream, behind(3, encode(Release{})));
+  auto to = hear_to_agent(relay.stream);
+  ASSERT_TRUE(to);
+  EXPECT_EQ(to->host, 3u);
+  EXPECT_EQ(to->type, MsgType::kInvalid);
+  say(relay.stream, behind(4, hello_of(4)));
+  EXPECT_TRUE(server.events.wait_for("agent 4"));
 }
 
 // ---- a spawner's stream ---------------------------------------------------------------------

@@ -13,12 +13,15 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <optional>
 #include <thread>
 
 #include "launcher/agent/preflight.h"
 #include "launcher/agent/process.h"
 #include "launcher/agent/process_tree.h"
 #include "launcher/agent/rank_gate.h"
+#include "launcher/agent/relay.h"
 #include "rendezvous/client.h"
 #include "rendezvous/codec.h"
 #include "rendezvous/endpoint.h"
@@ -246,6 +249,104 @@ TEST_F(GateTest, StrangersAreBoundedAndDropped) {
     });
   };
   turn_until([&] { return closed() >= 50; });  // the talkers, as soon as they have spoken
+  EXPECT_TRUE(forwarded_.empty());
+}
+
+// A relay, moved by hand, with agents that are this thread.
+class RelayTest : public testing::Test {
+ protected:
+  RelayTest() {
+    auto relay = Relay::open({}, secret_, [this](const rendezvous::Frame& frame) {
+      auto from = rendezvous::decode<rendezvous::FromAgent>(frame.body);
+      ASSERT_TRUE(frame.type == rendezvous::MsgType::kFromAgent && from);
+      forwarded_.push_back(*from);
+    });
+    EXPECT_TRUE(relay);
+    relay_ = std::move(*relay);
+  }
+  void turn_until(const std::function<bool()>& done) {
+    auto deadline = base::Deadline::after(10s);
+    bool reached;
+    while (!(reached = done()) && !deadline.passed()) {
+      Poller poller;
+      relay_->watch(poller, true);
+      poller.wake_at(base::Clock::now() + 10ms);
+      poller.run();
+    }
+    EXPECT_TRUE(reached);
+  }
+  base::Result<rendezvous::SealedConnection> connect(const rendezvous::Secret& secret) {
+    auto dialing = std::async(std::launch::async, [&] {
+      return rendezvous::dial(relay_->endpoints(), secret, rendezvous::Purpose::kAgent,
+                              base::Deadline::after(10s));
+    });
+    turn_until([&] { return dialing.wait_for(0s) == std::future_status::ready; });
+    return dialing.get();
+  }
+  void say(rendezvous::SealedConnection& agent, const rendezvous::Frame& frame) {
+    agent.stream.send(frame);
+    EXPECT_TRUE(agent.stream.on_writable());
+    const auto before = forwarded_.size();
+    turn_until([&] { return forwarded_.size() > before; });
+  }
+  rendezvous::Frame hear(rendezvous::SealedConnection& agent) {
+    std::optional<rendezvous::Frame> heard;
+    turn_until([&] {
+      EXPECT_TRUE(agent.stream.on_readable());
+      heard = *agent.stream.next();
+      return heard.has_value();
+    });
+    return heard.value_or(rendezvous::Frame{});
+  }
+
+  const rendezvous::Secret secret_ = relay_secret(rendezvous::Secret::random(), 0);
+  std::unique_ptr<Relay> relay_;
+  std::vector<rendezvous::FromAgent> forwarded_;
+};
+
+TEST_F(RelayTest, CarriesFramesOfAgentsAndOfThoseBehindThem) {
+  using rendezvous::MsgType;
+  auto agent = connect(secret_);
+  ASSERT_TRUE(agent) << agent.error().text;
+  rendezvous::AgentHello hello;
+  hello.host_index = 3;
+  say(*agent, rendezvous::encode(hello));
+  EXPECT_EQ(forwarded_.back().host, 3U);
+  EXPECT_EQ(forwarded_.back().type, MsgType::kAgentHello);
+  say(*agent, rendezvous::encode(rendezvous::FromAgent{9, MsgType::kAgentHello, {}}));
+  EXPECT_EQ(forwarded_.back().host, 9U);
+
+  relay_->deliver({3, MsgType::kRelease, {}});
+  EXPECT_EQ(hear(*agent).type, MsgType::kRelease);
+  for (auto host : {9U, rendezvous::kEveryAgent}) {
+    relay_->deliver({host, MsgType::kRelease, {}});
+    auto frame = hear(*agent);
+    ASSERT_EQ(frame.type, MsgType::kToAgent);
+    EXPECT_EQ(rendezvous::decode<rendezvous::ToAgent>(frame.body)->host, host);
+  }
+  relay_->deliver({77, MsgType::kRelease, {}});  // nobody's
+  EXPECT_TRUE(relay_->is_written());
+
+  forwarded_.clear();
+  agent = base::fail(base::Code::kPeerLost, "closed");
+  turn_until([&] { return forwarded_.size() == 2; });
+  EXPECT_EQ(forwarded_[0].host, 3U) << "the cause first";
+  EXPECT_EQ(forwarded_[1].host, 9U);
+  EXPECT_EQ(forwarded_[0].type, MsgType::kInvalid);
+}
+
+TEST_F(RelayTest, AnotherRelaysSecretIsNotItsOwn) {
+  auto agent = connect(relay_secret(rendezvous::Secret::random(), 0));
+  ASSERT_FALSE(agent);
+  EXPECT_EQ(agent.error().code, base::Code::kAuth);
+}
+
+TEST_F(RelayTest, WhoDoesNotBeginWithAHelloIsDropped) {
+  auto agent = connect(secret_);
+  ASSERT_TRUE(agent);
+  agent->stream.send(rendezvous::encode(rendezvous::Release{}));
+  ASSERT_TRUE(agent->stream.on_writable());
+  turn_until([&] { return !agent->stream.on_readable(); });
   EXPECT_TRUE(forwarded_.empty());
 }
 

@@ -26,7 +26,8 @@ using EveryMessage = std::tuple<
     rendezvous::MeasurePeer, rendezvous::PeerMeasured, rendezvous::MeasureIb,
     rendezvous::IbMeasured, rendezvous::ProberFault, rendezvous::RecorderReply, rendezvous::Traced,
     rendezvous::RecorderQuery, rendezvous::Tracing, rendezvous::RankStall,
-    rendezvous::TimelineRequest>;
+    rendezvous::TimelineRequest, rendezvous::RelayOpened, rendezvous::NotRelayed,
+    rendezvous::FromAgent, rendezvous::OpenRelay, rendezvous::UseRelay, rendezvous::ToAgent>;
 
 // A visitor like codec::Decoder that makes the values up. No value encodes to zeros only.
 class Filler {

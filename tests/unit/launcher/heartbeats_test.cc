@@ -26,6 +26,14 @@ TEST(Heartbeats, SilenceNamesTheLastBeat) {
               ContainsRegex("no sign of life for 5 s \\(last heartbeat at ..:..:01\\)"));
 }
 
+TEST(Heartbeats, AHostIsQuietTwoBeatsBeforeItIsLost) {
+  Heartbeats beats(1, 1s, 5s, at(0ms));
+  EXPECT_FALSE(beats.is_quiet(0, at(3000ms)));
+  EXPECT_TRUE(beats.is_quiet(0, at(3001ms)));
+  beats.heard(0, at(3002ms));
+  EXPECT_FALSE(beats.is_quiet(0, at(3003ms)));
+}
+
 TEST(Heartbeats, OurOwnSleepIsForgiven) {
   Heartbeats beats(1, 1s, 5s, at(0ms));
   beats.begin_round(at(60000ms));

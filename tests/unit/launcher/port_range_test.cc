@@ -42,5 +42,15 @@ TEST(PortRange, OneHostHasNoListenersOfRanks) {
   EXPECT_THAT(narrow.error().text, HasSubstr("has 1 port, but localhost needs 2"));
 }
 
+TEST(PortRange, OneMoreWhereLinksAreRelayed) {
+  auto plan = make({{"h1", "", 0, 1, ""}, {"h2", "", 0, 1, ""}, {"h3", "", 0, 1, ""}}, false);
+  auto spec = range(31000, 31001);
+  EXPECT_TRUE(check_port_range(spec, plan));
+  spec.fanout = 2;
+  EXPECT_FALSE(check_port_range(spec, plan));
+  spec.port_high = 31002;
+  EXPECT_TRUE(check_port_range(spec, plan));
+}
+
 }  // namespace
 }  // namespace hv::launcher
