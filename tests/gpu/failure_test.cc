@@ -77,12 +77,12 @@ TEST(GpuMissing, TheDevice) {
                 AllOf(HasSubstr("there is no device: cuInit"), HasSubstr("CUDA_ERROR_NO_DEVICE"),
                       HasSubstr("CUDA_VISIBLE_DEVICES")));
   }
-  const Faults faults("devices=1");
-  run_ranks(gpu_ranks({2}), [](World& world) {
-    if (world.rank() == 0) return;
+  const Faults faults("devices=2");
+  run_ranks(gpu_ranks({3}), [](World& world) {
+    if (world.rank() < 2) return;
     DeviceTensor tensor(0, DType::kFloat32, {4});
     EXPECT_THAT(error_of([&] { world.allreduce("grad", tensor.view()); }).what(),
-                AllOf(HasSubstr("no device for this rank: its local rank is 1, and 1 are visible"),
+                AllOf(HasSubstr("no device for this rank: its local rank is 2, and 2 are visible"),
                       HasSubstr("at most one rank per device")));
   });
 }
@@ -236,6 +236,17 @@ TEST(GpuFailures, TwoRanksOnOneDeviceAreFoundBeforeNcclIs) {
                                     HasSubstr("rank 1 on h0 (local rank 1, device 0")));
   });
   EXPECT_EQ(standin_count("init"), inits);
+}
+
+// As with a mask for each rank, but here it is the same one.
+TEST(GpuFailures, ARankThatSeesOneDeviceTakesItAndTwoThatSeeTheSameAreFound) {
+  const Faults faults("devices=1");
+  run_ranks(gpu_ranks({2}), [](World& world) {
+    EXPECT_EQ(world.device(), 0);
+    DeviceTensor tensor(0, DType::kInt32, {10});
+    EXPECT_THAT(error_of([&] { world.allreduce("t", tensor.view()).wait(); }).what(),
+                HasSubstr("two ranks use the same GPU"));
+  });
 }
 
 // ---- an abort that hangs, and a rank that never comes: without a world around ----------------

@@ -31,7 +31,10 @@ base::Result<int> choose(const CudaApi& api, int wanted, int local_rank) {
     return base::fail(base::Code::kUnavailable,
                       "there is no device: the driver " + api.path + " sees none; " + mask());
   }
-  const int ordinal = wanted >= 0 ? wanted : local_rank;
+  // A rank that sees a single device was given that one (by srun, or a mask of its own); ranks that
+  // share one after all are found when they meet.
+  const int by_rank = count == 1 ? 0 : local_rank;
+  const int ordinal = wanted >= 0 ? wanted : by_rank;
   if (ordinal < count) return ordinal;
   return base::fail(base::Code::kUnavailable,
                     "there is no device for this rank: " +
