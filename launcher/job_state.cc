@@ -166,7 +166,10 @@ void JobState::rank_exited(const Event& event, Time now) {
   auto quitter = std::ranges::find_if(ranks_, [](const Rank& other) {
     return other.exited && !other.failed && other.generation > 0 && !other.left;
   });
-  if (rank.blames_another && quitter != ranks_.end()) {
+  // Who reports first tells all others, and these may be the first to end.
+  const bool tripped = rank.blames_another || (exit_code_of(event.exited) < 128 &&
+                                               std::ranges::any_of(ranks_, &Rank::blames_another));
+  if (tripped && quitter != ranks_.end()) {
     return end_job(left_early_cause(static_cast<int>(quitter - ranks_.begin()),
                                     "exited with code 0 without a goodbye (hv::shutdown) while "
                                     "others needed it,",

@@ -196,6 +196,27 @@ TEST_F(JobStateTest, ExitZeroWithoutGoodbyeIsWhatOthersTripOver) {
   EXPECT_EQ(state_.exit_code(), kExitLeftEarly);
 }
 
+// The rank that reports tells all: whoever of them ends first has not reported anything itself.
+TEST_F(JobStateTest, WhoTrippedOverAQuitterMayEndBeforeTheOneThatReportedIt) {
+  start();
+  for (int rank = 0; rank < 4; ++rank) joined(rank, 1);
+  exits(1, 0);
+  faults(2, base::Code::kPeerLost);
+  exits(3, 1);
+  EXPECT_EQ(state_.cause()->rank, 1);
+  EXPECT_EQ(state_.exit_code(), kExitLeftEarly);
+}
+
+TEST_F(JobStateTest, ASignalIsACauseThoughAnotherRankHasQuit) {
+  start();
+  for (int rank = 0; rank < 4; ++rank) joined(rank, 1);
+  exits(1, 0);
+  faults(2, base::Code::kPeerLost);
+  exits(3, 0, SIGSEGV);
+  EXPECT_EQ(state_.cause()->rank, 3);
+  EXPECT_EQ(state_.exit_code(), 128 + SIGSEGV);
+}
+
 TEST_F(JobStateTest, AllBadHostsInOneReport) {
   on_host(EventKind::kAgentUp, 0);
   Event bad{.kind = EventKind::kPreflightBad, .host = 0};
