@@ -14,6 +14,7 @@
 #include "rendezvous/base/deadline.h"
 #include "tests/support/operations_check.h"
 #include "tests/support/rank_job.h"
+#include "tests/support/soak.h"
 
 namespace hv::tests {
 namespace {
@@ -21,8 +22,6 @@ namespace {
 using base::Clock;
 using ::testing::Each;
 using ::testing::HasSubstr;
-
-bool soak() { return std::getenv("HV_SOAK") != nullptr; }
 
 int report(const std::string& wrong) {
   if (!wrong.empty()) std::printf("%s\n", wrong.c_str());

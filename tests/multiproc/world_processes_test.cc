@@ -19,6 +19,7 @@
 #include "rendezvous/base/deadline.h"
 #include "tests/support/memory_use.h"
 #include "tests/support/rank_job.h"
+#include "tests/support/soak.h"
 
 namespace hv::tests {
 namespace {
@@ -98,7 +99,7 @@ HV_RANK_PROGRAM(random_order) {
   World world = join_job();
   constexpr int kTensors = 500, kThreads = 3;
   const int n = world.size();
-  const int steps = std::getenv("HV_SOAK") ? 50 : 3;
+  const int steps = soak() ? 50 : 3;
   for (int step = 0; step < steps; ++step) {
     std::vector<std::thread> threads;
     std::atomic<int> wrong{0};
